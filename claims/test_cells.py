@@ -1,0 +1,263 @@
+"""The cells: every subject computes what its equations say, forward and backward, however it is called.
+
+N §2, §5, §7; W «The Building Blocks», «GRU»; L §2, §3. The truth is the oracle: the same equations in numpy, float64,
+differentiated by hand.
+"""
+
+import numpy as np
+import pytest
+
+from fixtures.settings import as_dtype
+from reference import oracle
+
+# Batch, steps, features and units: pairwise different, one each, square kernels, around 128, and B·T above 65,536.
+SHAPES = [(3, 5, 4, 7), (1, 5, 4, 7), (3, 1, 4, 7), (3, 5, 4, 1), (2, 5, 6, 6), (130, 2, 9, 127), (3, 2, 9, 128), (1, 2, 9, 129)]
+LONG = (131, 501, 2, 3)
+
+
+def named(shape):
+    return "B {} T {} D {} H {}".format(*shape)
+
+
+@pytest.mark.claim("cells.step-parity")
+def test_one_step_is_the_equations(cell, draw, tolerance, evidence):
+    """h_1, C_1 = cell(x_1, h_0, C_0)"""
+    for batch, _, features, units in SHAPES:
+        weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, 1, features)
+        h, c = draw.start(cell, batch, units)
+        run, truth = cell(weights).run(x, h, c), oracle.forward(weights, x, h, c)
+        within, at = tolerance.state(cell, weights, 1), f"B {batch} D {features} H {units}"
+        evidence.close("max |h_1 - oracle|", run.h, truth.h[:, -1], within, at=at)
+        if c is not None:
+            evidence.close("max |C_1 - oracle|", run.c, truth.c[:, -1], within, at=at)
+
+
+@pytest.mark.claim("cells.sequence-parity")
+def test_a_sequence_is_the_equations_step_by_step(cell, draw, tolerance, evidence):
+    """h_t, C_t = cell(x_t, h_{t-1}, C_{t-1}),  t = 1 … T, in training mode as in evaluation"""
+    for shape in [*SHAPES, LONG]:
+        batch, steps, features, units = shape
+        weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features)
+        h, c = draw.start(cell, batch, units)
+        truth, within = oracle.forward(weights, x, h, c), tolerance.state(cell, weights, steps)
+        loaded = cell(weights)
+        run = loaded.run(x, h, c)
+        evidence.close("max |h_t - oracle|", run.outputs, truth.outputs, within, at=named(shape))
+        evidence.close("max |h_T - oracle|", run.h, truth.h[:, -1], within, at=named(shape))
+        if c is not None:
+            evidence.close("max |C_T - oracle|", run.c, truth.c[:, -1], within, at=named(shape))
+        if shape != LONG:
+            trained = loaded.run(x, h, c, training=True)
+            evidence.close("max |h_t - oracle| in training", trained.outputs, truth.outputs, within, at=named(shape))
+
+
+@pytest.mark.claim("cells.gradient-parity")
+def test_gradients_are_the_chain_rule(cell, draw, tolerance, evidence):
+    """∂L/∂x, ∂L/∂h_0, ∂L/∂C_0 and ∂L/∂θ for every parameter θ, with L of the outputs, of h_T, of C_T, and of all"""
+    for shape in [(3, 5, 4, 7), (1, 3, 4, 7), (3, 4, 5, 1), (2, 3, 6, 6), (5, 2, 9, 129)]:
+        batch, steps, features, units = shape
+        weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features)
+        h, c = draw.start(cell, batch, units)
+        tape, within = oracle.forward(weights, x, h, c), tolerance.gradient(cell, weights, steps)
+        pulls = {
+            "outputs": {"outputs": draw.upstream(batch, steps, units)},
+            "h_T": {"h": draw.upstream(batch, units)},
+            "C_T": {"c": draw.upstream(batch, units)},
+        }
+        if c is None:
+            del pulls["C_T"]
+        pulls["all"] = {name: pull for one in pulls.values() for name, pull in one.items()}
+        found = cell(weights).gradients(x, h, c, *pulls.values())
+        for loss, gradients in zip(pulls, found, strict=True):
+            truth = oracle.backward(tape, **pulls[loss])
+            # A sum over batch and steps may cancel, so the scale is that of the whole gradient.
+            scale = max(np.abs(gradient).max() for gradient in truth.parameters.values())
+            at = f"L of {loss}, {named(shape)}"
+            evidence.close("∂L/∂x", gradients.x, truth.x, within, scale, at)
+            evidence.close("∂L/∂h_0", gradients.h, truth.h, within, scale, at)
+            if c is not None:
+                evidence.close("∂L/∂C_0", gradients.c, truth.c, within, scale, at)
+            for name, gradient in truth.parameters.items():
+                evidence.close(f"∂L/∂{name}", gradients.parameters[name], gradient, within, scale, at)
+
+
+@pytest.mark.claim("cells.strides")
+def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence):
+    """Inputs, states and upstream gradients that are views of other arrays give what their copies give."""
+    weights, x = draw.weights(cell.kind), as_dtype(cell, draw.inputs(3, 5, 4))
+    h, c = (None if s is None else as_dtype(cell, s) for s in draw.start(cell))
+    upstream = {"outputs": as_dtype(cell, draw.upstream(3, 5, 7)), "h": as_dtype(cell, draw.upstream(3, 7))}
+    loaded, within = cell(weights), tolerance.state(cell, weights, 5)
+    for how, view in {"transposed": transposed, "every other": every_other, "expanded": expanded}.items():
+        if how == "expanded":
+            upstream = {name: np.ascontiguousarray(expanded(u)) for name, u in upstream.items()}
+        run, plain = loaded.run(view(x), view(h), None if c is None else view(c)), loaded.run(*copied(view, x, h, c))
+        evidence.close("max |h_t - that of a copy|", run.outputs, plain.outputs, within, at=how)
+        pulled = loaded.gradients(view(x), view(h), None if c is None else view(c), {n: view(u) for n, u in upstream.items()})
+        truth = loaded.gradients(*copied(view, x, h, c), {n: copied(view, u)[0] for n, u in upstream.items()})
+        evidence.close("max |∂L/∂x - that of a copy|", pulled[0].x, truth[0].x, within, at=how)
+        for name, gradient in truth[0].parameters.items():
+            evidence.close(f"max |∂L/∂{name} - that of a copy|", pulled[0].parameters[name], gradient, within, at=how)
+
+
+def transposed(a):
+    """The same numbers, the batch running fastest in memory."""
+    return np.ascontiguousarray(a.T).T
+
+
+def every_other(a):
+    """The same numbers, each second one of a longer array."""
+    return np.repeat(a, 2, axis=-1)[..., ::2]
+
+
+def expanded(a):
+    """One row, shown as all of them with stride 0."""
+    return np.broadcast_to(a[:1], a.shape).copy() if a.ndim == 1 else np.lib.stride_tricks.as_strided(
+        a, a.shape, (0, *a.strides[1:])
+    )  # fmt: skip
+
+
+def copied(view, *arrays):
+    return [None if a is None else np.array(view(a)) for a in arrays]
+
+
+@pytest.mark.claim("cells.backward-twice")
+def test_a_second_backward_pass_finds_the_same(cell, draw, evidence):
+    """Two pulls of one gradient through one forward pass agree bit for bit."""
+    weights, x = draw.weights(cell.kind), draw.inputs()
+    h, c = draw.start(cell)
+    pull = {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7)}
+    first, between, again = cell(weights).gradients(x, h, c, pull, {"h": draw.upstream(3, 7)}, pull)
+    evidence.equal("∂L/∂x, first and again", again.x, first.x)
+    evidence.equal("∂L/∂h_0, first and again", again.h, first.h)
+    for name, gradient in first.parameters.items():
+        evidence.equal(f"∂L/∂{name}, first and again", again.parameters[name], gradient)
+    evidence.at_least("|∂L/∂x| of another loss differs", np.abs(between.x - first.x).max(), 1e-3)
+
+
+@pytest.mark.claim("cells.repeatable")
+def test_the_same_call_gives_the_same_bits(cell, draw, evidence):
+    """run(x, h_0, C_0) again, after a call in training mode, with another instance in between, is equal bit for bit."""
+    weights, others = draw.weights(cell.kind), draw.weights(cell.kind)
+    x, other_x = draw.inputs(), draw.inputs()
+    (h, c), other_start = draw.start(cell), draw.start(cell)
+    loaded, other = cell(weights), cell(others)
+    first, other_first = loaded.run(x, h, c), other.run(other_x, *other_start)
+    pull = {"outputs": draw.upstream(3, 5, 7)}
+    gradient = loaded.gradients(x, h, c, pull)[0]
+    loaded.run(other_x, *other_start, training=True)
+    again, other_again = loaded.run(x, h, c), other.run(other_x, *other_start)
+    evidence.equal("outputs, first call and a later one", again.outputs, first.outputs)
+    evidence.equal("outputs of another instance, first call and a later one", other_again.outputs, other_first.outputs)
+    evidence.equal("outputs of a new instance with the same weights", cell(weights).run(x, h, c).outputs, first.outputs)
+    repeated = loaded.gradients(x, h, c, pull)[0]
+    evidence.equal("∂L/∂x, first call and a later one", repeated.x, gradient.x)
+    for name, value in gradient.parameters.items():
+        evidence.equal(f"∂L/∂{name}, first call and a later one", repeated.parameters[name], value)
+
+
+@pytest.mark.claim("cells.arguments-untouched")
+def test_a_call_changes_neither_its_arguments_nor_the_parameters(cell, draw, evidence):
+    """Inputs, states and parameters are the same bits after forward and backward as before."""
+    weights = draw.weights(cell.kind)
+    given = {"x": draw.inputs(), **dict(zip("hc", draw.start(cell), strict=True))}
+    given = {name: as_dtype(cell, array) for name, array in given.items() if array is not None}
+    kept = {name: array.copy() for name, array in given.items()}
+    loaded = cell(weights)
+    before = loaded.parameters()
+    run = loaded.run(**given)
+    loaded.gradients(given["x"], given["h"], given.get("c"), {"outputs": draw.upstream(3, 5, 7)})
+    for name, array in kept.items():
+        evidence.equal(f"{name} after the call, as the subject saw it", run.given[name], array)
+        evidence.equal(f"{name} after the call", given[name], array)
+    for name, array in loaded.parameters().items():
+        evidence.equal(f"{name} after the call", array, before[name])
+
+
+@pytest.mark.claim("cells.omitted-state")
+def test_an_omitted_state_is_zero(cell, draw, evidence):
+    """cell(x) = cell(x, 0, 0), bit for bit"""
+    weights = draw.weights(cell.kind)
+    for batch, steps in [(3, 5), (1, 1), (3, 1)]:
+        x, zeros = draw.inputs(batch, steps), np.zeros((batch, 7))
+        loaded = cell(weights)
+        omitted, given = loaded.run(x), loaded.run(x, zeros, zeros if cell.has_cell_state else None)
+        evidence.equal(f"h_t without and with zeros, B {batch} T {steps}", omitted.outputs, given.outputs)
+        if cell.has_cell_state:
+            evidence.equal(f"C_T without and with zeros, B {batch} T {steps}", omitted.c, given.c)
+
+
+@pytest.mark.claim("cells.steps-are-the-sequence")
+def test_steps_halves_and_the_whole_sequence_agree(cell, draw, tolerance, evidence):
+    """run(x_1 … x_T) = run(x_{k+1} … x_T) after run(x_1 … x_k) = T runs of one step"""
+    weights, x = draw.weights(cell.kind), draw.inputs(3, 6)
+    h, c = draw.start(cell)
+    loaded, within = cell(weights), tolerance.state(cell, weights, 6)
+    whole = loaded.run(x, h, c)
+    first = loaded.run(x[:, :3], h, c)
+    second = loaded.run(x[:, 3:], first.h, first.c)
+    evidence.close("h_t of two halves", np.concatenate([first.outputs, second.outputs], 1), whole.outputs, within)
+    outputs, at = [], first
+    for t in range(6):
+        at = loaded.run(x[:, t : t + 1], h, c) if t == 0 else loaded.run(x[:, t : t + 1], at.h, at.c)
+        outputs.append(at.h)
+    evidence.close("h_t of single steps", np.stack(outputs, 1), whole.outputs, within)
+    evidence.close("h_T of single steps", at.h, whole.h, within)
+    evidence.equal("h_T and the last output", whole.outputs[:, -1], whole.h)
+    if whole.c is not None:
+        evidence.close("C_T of two halves", second.c, whole.c, within)
+        evidence.close("C_T of single steps", at.c, whole.c, within)
+
+
+@pytest.mark.claim("cells.rows-alone")
+def test_a_row_of_a_batch_is_the_row_alone(cell, draw, tolerance, evidence):
+    """run(x)[k] = run(x[k]), up to rounding: kernels may block a product by the size of the batch"""
+    weights, x = draw.weights(cell.kind), draw.inputs(6)
+    h, c = draw.start(cell, 6)
+    loaded, within = cell(weights), tolerance.state(cell, weights, 5)
+    whole = loaded.run(x, h, c)
+    alone = [loaded.run(x[k : k + 1], h[k : k + 1], None if c is None else c[k : k + 1]) for k in range(6)]
+    evidence.close("h_t of the rows alone", np.concatenate([run.outputs for run in alone]), whole.outputs, within)
+    evidence.close("h_T of the rows alone", np.concatenate([run.h for run in alone]), whole.h, within)
+    if whole.c is not None:
+        evidence.close("C_T of the rows alone", np.concatenate([run.c for run in alone]), whole.c, within)
+
+
+@pytest.mark.claim("cells.number-format")
+def test_the_number_format_of_the_inputs_is_that_of_the_outputs(cell, draw, evidence):
+    """float32 in, float32 out; float64 in, float64 out"""
+    h, c = draw.start(cell)
+    run = cell(draw.weights(cell.kind)).run(draw.inputs(), h, c)
+    evidence.exactly("number format of the outputs", str(run.outputs.dtype), cell.dtype)
+    evidence.exactly("number format of h_T", str(run.h.dtype), cell.dtype)
+    if run.c is not None:
+        evidence.exactly("number format of C_T", str(run.c.dtype), cell.dtype)
+
+
+@pytest.mark.claim("cells.saturation")
+@pytest.mark.parametrize("reach", [1e2, 1e4])
+def test_far_pre_activations_saturate_and_stay_finite(cell, draw, reach, tolerance, evidence):
+    """σ(±a) → 1, 0 and tanh(±a) → ±1 for a up to 10⁴, in every lane of the hardware's vectors and beside them"""
+    units = 37
+    for gate in draw.weights(cell.kind).blocks:
+        weights, x = draw.weights(cell.kind, 4, units), draw.inputs(3, 4)
+        h, c = draw.start(cell, 3, units)
+        driven = weights.change(gate, b_x=lambda b: b + np.round(reach * np.cos(np.arange(units))))
+        run, truth = cell(driven).run(x, h, c), oracle.forward(driven, x, h, c)
+        within = tolerance.state(cell, weights, 4)
+        evidence.close("max |h_t - oracle|", run.outputs, truth.outputs, within, at=f"{gate} driven to ±{reach:g}")
+
+
+@pytest.mark.claim("cells.empty-sequence")
+def test_no_steps_leave_the_state_as_it_is(cell, draw, evidence):
+    """T = 0  ⇒  h_T = h_0 and C_T = C_0, or the call is refused"""
+    h, c = (None if s is None else as_dtype(cell, s) for s in draw.start(cell))
+    try:
+        run = cell(draw.weights(cell.kind)).run(draw.inputs()[:, :0], h, c)
+    except (RuntimeError, ValueError) as refusal:
+        evidence.at_least("letters in the refusal", len(str(refusal)), 1)
+        return
+    evidence.equal("h_T - h_0", run.h, h)
+    evidence.exactly("outputs", run.outputs.shape[1], 0)
+    if c is not None:
+        evidence.equal("C_T - C_0", run.c, c)

@@ -1,0 +1,34 @@
+"""Wires fixtures and report into pytest. What must be settled before torch is imported comes first."""
+
+import pytest
+
+from fixtures import devices
+
+devices.settle_environment()
+
+pytest_plugins = ["fixtures.plugin", "report.pytest_html", "report.plugin"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    from fixtures.plugin import CATALOGUE, settle
+    from report.plugin import begin
+
+    config.addinivalue_line("markers", "claim(id): the claim of fixtures/claims.toml that a test verifies")
+    config.addinivalue_line("markers", "training: the claim trains networks; leave out with -m 'not training'")
+    settle(config)
+    begin(config, config.stash[CATALOGUE])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Whoever ran the checks says what it ran them with: a worker to the controller, a single process to itself."""
+    from fixtures.plugin import fingerprint
+    from report.plugin import ClaimReport
+
+    if (said := fingerprint(session.config)) is None:
+        return
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["fingerprint"] = said
+    elif isinstance(reporter := session.config.pluginmanager.get_plugin("claim-report"), ClaimReport):
+        reporter.fingerprint |= said

@@ -1,0 +1,123 @@
+"""From the catalogue and the records of the checks to the document that JSON, page and exit status are made of.
+
+Everything here is plain data: a record is a dict as in `schema.json`, under `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+SCHEMA = 1
+FAILED = ("failed", "xfailed")
+PASSED = ("passed", "xpassed")
+LOST = ("error", "crashed", "missing")
+
+
+def record(test: str, claim: str, **known: Any) -> dict[str, Any]:
+    """The record of a check, pessimistic until evidence arrives: missing."""
+    blank = {
+        "test": test,
+        "claim": claim,
+        "subject": None,
+        "dtype": None,
+        "outcome": "missing",
+        "seconds": 0.0,
+        "message": None,
+        "figures": [],
+        "curves": [],
+        "statistics": None,
+    }
+    return blank | known
+
+
+def verdict(expected: str, outcomes: Iterable[str]) -> str:
+    """What a claim's checks say together.
+
+    A claim is upheld when every check that applied passed, and refuted when one measured a miss. Where a refutation
+    is expected, all of them must miss: one check that holds makes the statement upheld, which is news. Without a
+    measurement, be it through an error, a crash or silence, the verdict is missing.
+    """
+    seen = set(outcomes)
+    if not seen:
+        return "missing"
+    if seen == {"skipped"}:
+        return "not-applicable"
+    if expected == "refuted":
+        if seen & set(LOST):
+            return "missing"
+        return "upheld" if seen & set(PASSED) else "refuted"
+    if seen & set(FAILED):
+        return "refuted"
+    return "missing" if seen & set(LOST) else "upheld"
+
+
+def document(
+    claims: Mapping[str, Mapping[str, Any]],
+    checks: Iterable[Mapping[str, Any]],
+    *,
+    asked: Iterable[str],
+    run: Mapping[str, Any],
+    chapters: list[dict[str, str]],
+    figures: list[dict[str, str]],
+    not_checkable: list[dict[str, str]],
+) -> dict[str, Any]:
+    """The claim report as plain data, in the order of the catalogue, its checks in the order of their ids.
+
+    Args:
+        claims: the catalogue's entries by id.
+        checks: a record for every check that was collected.
+        asked: the claims that the call asked for; the others are listed as not asked for.
+        run: device, cell, partial, ended, started, seconds, command, fingerprint, exit_status (pytest's own).
+    """
+    asked = set(asked)
+    of_claim: dict[str, list[dict[str, Any]]] = {}
+    for check in sorted(checks, key=lambda c: c["test"]):
+        plain = {key: value for key, value in check.items() if key != "claim"}
+        of_claim.setdefault(check["claim"], []).append(plain)
+    judged = [
+        _judge(claim, of_claim.get(identifier, []), with_cell=run["cell"] is not None)
+        for identifier, claim in claims.items()
+        if identifier in asked
+    ]
+    complete = run["ended"] == "finished" and all(
+        check["outcome"] not in ("missing", "crashed") for claim in judged for check in claim["checks"]
+    )
+    unexpected = sum(claim["unexpected"] for claim in judged)
+    status = run["exit_status"]
+    if status in (0, 1):
+        status = int(status == 1 or not complete or unexpected > 0)
+    totals = {"claims": len(judged)}
+    totals |= {name: sum(c["verdict"] == name for c in judged) for name in ("upheld", "refuted", "not-applicable", "missing")}
+    return {
+        "schema": SCHEMA,
+        **{key: run[key] for key in ("device", "cell", "partial")},
+        "complete": complete,
+        "exit_status": status,
+        **{key: run[key] for key in ("ended", "started", "seconds", "command", "fingerprint")},
+        "totals": totals | {"unexpected": unexpected},
+        "chapters": chapters,
+        "figures": figures,
+        "claims": judged,
+        "not_asked": [identifier for identifier in claims if identifier not in asked],
+        "not_checkable": not_checkable,
+    }
+
+
+def _judge(claim: Mapping[str, Any], checks: list[dict[str, Any]], *, with_cell: bool) -> dict[str, Any]:
+    found = verdict(claim["expected"], (check["outcome"] for check in checks))
+    # Somebody's own cell may lack what a claim is about, and may keep what the documents promise where others do not.
+    excused = with_cell and (found == "not-applicable" or (found == "upheld" and claim["expected"] == "refuted"))
+    because = claim["because"]
+    if found == "not-applicable" or (found == "missing" and checks):
+        because = next((check["message"] for check in checks if check["message"]), because)
+    keys = ("id", "chapter", "statement", "equation", "documented", "errata", "section", "kind", "expected")
+    return {
+        **{key: claim[key] for key in keys},
+        "verdict": found,
+        "unexpected": found != claim["expected"] and not excused,
+        "because": because,
+        "instead": claim["instead"],
+        "see": claim["see"],
+        "checks": checks,
+    }

@@ -1,0 +1,564 @@
+"""The report page: what it says, and that it stands alone, escapes everything and stays small."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from report import figures, page
+from report import pytest_html as plugin
+from report.mathematics import mathml
+from report.notation import distance, measured, miss
+
+SUBJECTS = ("reference.LSTM", "torch.nn.LSTM")
+DTYPES = ("float32", "float64")
+LSTM_REACH = {0: ("5.28e-01", "1.93e-06", "9.27e-10"), 2: ("8.85e-01", "9.77e-01", "1.20e+00")}
+
+
+def figure(name: str, measured: Any, allowed: Any, relation: str = "<=", **more: Any) -> dict[str, Any]:
+    """A figure of a check; it holds unless told otherwise."""
+    blank = {"documented": None, "holds": True, "where": None}
+    return {"name": name, "measured": measured, "allowed": allowed, "relation": relation, **blank, **more}
+
+
+def check(test: str, subject: str | None = None, dtype: str | None = None, **more: Any) -> dict[str, Any]:
+    """A check that passed, unless told otherwise."""
+    blank = {"outcome": "passed", "seconds": 0.01, "message": None, "figures": [], "curves": [], "statistics": None}
+    return {"test": f"claims/test_{test}", "subject": subject, "dtype": dtype, **blank, **more}
+
+
+def claim(id: str, statement: str, checks: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A claim that is upheld as expected, unless told otherwise."""
+    blank = {
+        "equation": None, "documented": ["N-072"], "errata": [], "section": "N §3", "kind": "exact",
+        "expected": "upheld", "verdict": "upheld", "unexpected": False, "because": None, "instead": None, "see": [],
+    }  # fmt: skip
+    return {"id": id, "chapter": id.split(".")[0], "statement": statement, "checks": checks, **blank, **more}
+
+
+def everywhere(test: str, **more: Any) -> list[dict[str, Any]]:
+    """The same check for every subject and dtype."""
+    return [check(f"{test}[{s}-{d}]", s, d, **copy.deepcopy(more)) for s in SUBJECTS for d in DTYPES]
+
+
+def reach(bias: int, printed: tuple[str, str, str]) -> dict[str, Any]:
+    """A curve through the three printed points, straight between them on a log axis."""
+    a, b, c = map(float, printed)
+    y = [a * (b / a) ** ((t - 1) / 29) if t < 30 else b * (c / b) ** ((t - 30) / 30) for t in range(1, 61)]
+    points = [[1, a], [30, b], [60, c]]
+    return {
+        "figure": "reach",
+        "series": f"LSTM, forget bias {bias}",
+        "x": list(range(1, 61)),
+        "y": y,
+        "documented": points,
+    }
+
+
+def sample_document() -> dict[str, Any]:
+    """A small green run with every kind of verdict that is expected."""
+    carousel = everywhere("carousel.py::test_keeps", figures=[figure("max |C_T - C_0|", 0.0, 0.0, documented=0.0)])
+    drift = figure("max |C_T - C_0|, C_0 = 0", 1.2e-15, 0.0, holds=False, where="(0, 5)", documented="0.0e+00")
+    refuted = everywhere("carousel.py::test_indefinitely", outcome="xfailed", figures=[drift])
+    printed = [
+        figure(f"reach at T={t}, b={b}", float(p) * 1.001, 5e-3 * float(p), "≈", documented=p)
+        for b, points in LSTM_REACH.items()
+        for t, p in zip((1, 30, 60), points, strict=True)
+    ]
+    curves = [reach(b, points) for b, points in LSTM_REACH.items()]
+    curves.append(
+        {"figure": "reach", "series": "RNN, scale 1.0", "x": [1, 30, 60], "y": [0.9, 1e-9, 0.0], "documented": []}
+    )
+    reaches = everywhere("reach.py::test_reach", figures=printed, curves=curves)
+    skipped = everywhere("carousel.py::test_float16", outcome="skipped", message="no half precision on this device")
+    trained = {
+        "successes": 16,
+        "seeds": 16,
+        "interval": [0.794, 1.0],
+        "rate": 0.9,
+        "false_failure": 1e-3,
+        "detects": 0.5,
+    }
+    recall = [check("recall.py::test_recall", "torch.nn.LSTM", "float32", statistics=trained, seconds=41.0)]
+    claims = [
+        claim(
+            "carousel.preserves-cell",
+            "With f = 1 and i = 0 the cell state after 1000 steps equals the first one, bit for bit.",
+            carousel,
+            equation=r"C_t = f_t \odot C_{t-1} + i_t \odot \tilde{C}_t",
+        ),
+        claim(
+            "carousel.indefinitely",
+            "The cell state is preserved indefinitely.",
+            refuted,
+            documented=["N-075"],
+            errata=["E02"],
+            expected="refuted",
+            verdict="refuted",
+            because="A shut input gate leaks 4e-18.",
+            instead="It drifts by rounding when C_0 is small.",
+            see=["carousel.preserves-cell"],
+        ),
+        claim(
+            "carousel.half",
+            "The same in half precision.",
+            skipped,
+            expected="not-applicable",
+            verdict="not-applicable",
+            because="no half precision on this device",
+        ),
+        claim(
+            "reach.printed",
+            "The gradient reaches back as printed.",
+            reaches,
+            kind="figure",
+            documented=["N-099", "N-100"],
+            section="N §4.b",
+            equation=r"\left\lVert \frac{\partial C_T}{\partial C_0} \right\rVert",
+        ),
+        claim("reach.recall", "The LSTM learns to recall over a gap of 40.", recall, kind="training"),
+    ]
+    return {
+        "schema": 1, "device": "cpu", "cell": None, "partial": False, "complete": True, "exit_status": 0,
+        "ended": "finished", "started": "2026-11-30T12:00:00+00:00", "seconds": 64.2,
+        "command": "pytest -n auto --device cpu",
+        "fingerprint": {
+            "python": "3.11.9", "torch": "2.13.0", "numpy": "2.4.1", "scipy": "1.17.0",
+            "platform": "Linux x86_64", "device_name": "Some CPU", "threads": 1, "workers": 2,
+            "tf32": False, "deterministic": True, "commit": "0123abcd",
+        },
+        "totals": {"claims": 5, "upheld": 3, "refuted": 1, "not-applicable": 1, "missing": 0, "unexpected": 0},
+        "chapters": [{"id": "carousel", "title": "The constant error carousel"}, {"id": "reach", "title": "Reach"}],
+        "figures": [{"id": "reach", "chapter": "reach", "title": "How far the gradient reaches", "x": "steps T",
+                     "y": "‖∂C_T/∂C_0‖", "xscale": "linear", "yscale": "log", "caption": "Hidden size 32."}],
+        "claims": claims, "not_asked": [],
+        "not_checkable": [{"documented": "N-009", "because": "About language, not about cells."}],
+    }  # fmt: skip
+
+
+def changed_document() -> dict[str, Any]:
+    """The sample with one claim off by a factor of 320, one that is NaN, and one that holds although it should not."""
+    document = sample_document()
+    kept, indefinitely, _, printed, _ = document["claims"]
+    kept |= {"verdict": "refuted", "unexpected": True}
+    kept["checks"][2] |= {
+        "outcome": "failed",
+        "message": "max |C_T - C_0| is 3.2e-04",
+        "figures": [figure("max |C_T - C_0|", 3.2e-4, 1e-6, documented=0.0, holds=False, where="(2, 0, 5)")],
+    }
+    indefinitely |= {"verdict": "upheld", "unexpected": True}
+    for each in indefinitely["checks"]:
+        each |= {"outcome": "xpassed", "figures": [figure("max |C_T - C_0|, C_0 = 0", 0.0, 0.0, documented=0.0)]}
+    printed |= {"verdict": "refuted", "unexpected": True}
+    printed["checks"][0]["figures"][0] |= {"measured": "nan", "holds": False}
+    printed["checks"][0]["outcome"] = "failed"
+    return document | {"exit_status": 1, "totals": document["totals"] | {"unexpected": 3}}
+
+
+def large_document(claims: int) -> dict[str, Any]:
+    """Claims of eight checks with five figures each."""
+    document = sample_document()
+    rows = [
+        figure(f"max |Δh| after {n} steps", 3.1e-8 * n, 1e-6, documented=f"{n}.5e-08", where="(2, 0, 5)")
+        for n in range(1, 6)
+    ]
+    document["claims"] = [
+        claim(
+            f"carousel.claim-{n}",
+            f"Statement {n} of the document about the cell state, long enough to wrap on a phone.",
+            everywhere(f"carousel.py::test_number_{n}", figures=rows) * 2,
+            equation=f"C_t = f_t C_{{t-{n}}}",
+        )
+        for n in range(claims)
+    ]
+    return document
+
+
+class Page(HTMLParser):
+    """A parsed page: its ids, its links, what it would fetch, its text by element."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.blob = ""
+        self.feed(text)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name == "href" and tag == "a":
+                self.links.append(value or "")
+            elif name == "data-jsonblob":
+                self.blob = value or ""
+            elif name in ("src", "href", "data", "poster", "srcset"):
+                self.fetched.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] not in (["style"], ["script"]):
+            self.words.append(data)
+
+
+def parsed(document: dict[str, Any]) -> Page:
+    return Page(page.standalone(document))
+
+
+def validate(document: dict[str, Any]) -> None:
+    schema = json.loads((Path(page.__file__).parent / "schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(document)
+
+
+@pytest.mark.parametrize("make", [sample_document, changed_document, lambda: large_document(3)])
+def test_the_schema_accepts_what_the_page_is_made_of(make: Any) -> None:
+    validate(make())
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda d: d.update(colour="red"),
+        lambda d: d["claims"][0].update(verdit="upheld"),
+        lambda d: d["claims"][0]["checks"][0].update(outcome="ok"),
+        lambda d: d["claims"][0]["checks"][0]["figures"][0].update(relation="<"),
+        lambda d: d["claims"][0]["checks"][0]["figures"][0].update(allowed="NaN"),
+        lambda d: d["fingerprint"].pop("torch"),
+        lambda d: d.update(ended="killed"),
+    ],
+)
+def test_the_schema_rejects_unknown_keys_and_words(spoil: Any) -> None:
+    document = sample_document()
+    spoil(document)
+    with pytest.raises(jsonschema.ValidationError):
+        validate(document)
+
+
+def test_sentence_of_a_green_run() -> None:
+    assert page.verdict_sentence(sample_document()) == (
+        "All 5 claims hold as expected on cpu (torch 2.13.0, float32 and float64); 1 claim is not applicable here; "
+        "1 statement of the documents is refuted as printed."
+    )
+
+
+def test_sentence_of_a_run_that_changed() -> None:
+    assert page.verdict_sentence(changed_document()) == (
+        "3 of 5 claims changed on cpu (torch 2.13.0, float32 and float64): "
+        "carousel.preserves-cell, carousel.indefinitely, reach.printed."
+    )
+
+
+def test_sentence_of_a_partial_run() -> None:
+    document = sample_document() | {"partial": True, "not_asked": ["gates.a", "gates.b"]}
+    said = page.verdict_sentence(document)
+    assert said.startswith("Partial run: 5 of 7 claims were asked for. All 5 hold as expected on cpu")
+    assert "✓ As expected, in part" in parsed(document).text
+    assert "gates.b" in parsed(document).text
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        ("interrupted", "The run was interrupted: 2 of 5 claims are missing: carousel.half, reach.recall."),
+        ("internal error", "The run ended with an internal error: 2 of 5 claims are missing"),
+        ("stopped early", "The run stopped early: 2 of 5 claims are missing"),
+    ],
+)
+def test_sentence_of_a_broken_run(ended: str, words: str) -> None:
+    document = sample_document() | {"ended": ended, "exit_status": 2, "complete": False}
+    for n in (2, 4):
+        document["claims"][n] |= {"verdict": "missing", "unexpected": True}
+        for each in document["claims"][n]["checks"]:
+            each["outcome"] = "missing"
+    assert page.verdict_sentence(document).startswith(words)
+    assert "✗ Broken run" in parsed(document).text
+    assert "4 of 4 checks never reported" in parsed(document).text
+
+
+def test_a_run_that_is_not_finished_is_no_pass_and_cheap() -> None:
+    document = large_document(150) | {"ended": "running", "exit_status": None, "complete": False}
+    for each in document["claims"]:
+        each |= {"verdict": "missing", "unexpected": True}
+        for c in each["checks"]:
+            c |= {"outcome": "missing", "figures": []}
+    validate(document)
+    page.standalone(document)
+    began = time.perf_counter()
+    text = page.standalone(document)
+    assert time.perf_counter() - began < 0.2  # measured: 0.002, and 0.05 for the first page of a process
+    assert page.verdict_sentence(document).startswith("Not finished")
+    assert "150 of 150 claims are missing" in page.verdict_sentence(document)
+    assert "<svg" not in text and "As expected" not in text
+
+
+@pytest.mark.parametrize("status", [1, 2, 3, 4])
+def test_nothing_is_green_when_the_exit_status_is_not_zero(status: int) -> None:
+    document = sample_document() | {"exit_status": status}
+    assert page.verdict_sentence(document).endswith(f"but exit status {status} is not a pass.")
+    assert "As expected" not in page.standalone(document)
+
+
+def test_a_cell_is_named_and_what_does_not_apply_is_counted() -> None:
+    document = sample_document() | {"cell": "FastLSTM"}
+    assert page.verdict_sentence(document).startswith(
+        "FastLSTM: all 4 claims that apply to it hold as expected on cpu (torch 2.13.0, float32 and float64); "
+        "1 claim is not applicable to it"
+    )
+
+
+def test_no_more_than_five_names_in_the_sentence() -> None:
+    document = large_document(100) | {"exit_status": 1}
+    for each in document["claims"]:
+        each |= {"verdict": "refuted", "unexpected": True}
+    assert page.verdict_sentence(document).endswith("carousel.claim-4 and 95 more.")
+
+
+@pytest.mark.parametrize("make", [sample_document, changed_document])
+def test_every_claim_is_an_anchor_once_and_every_link_has_a_target(make: Any) -> None:
+    document = make()
+    seen = parsed(document)
+    assert len(seen.ids) == len(set(seen.ids))
+    assert {each["id"] for each in document["claims"]} <= set(seen.ids)
+    assert {link.removeprefix("#") for link in seen.links} <= set(seen.ids)
+
+
+def test_the_page_fetches_nothing() -> None:
+    seen = parsed(changed_document())
+    assert all(address.startswith("#") for address in seen.fetched + seen.links)
+    text = page.standalone(changed_document()).replace("http://www.w3.org/2000/svg", "")  # a name, not an address
+    assert "http" not in text and "url(h" not in text and "@import" not in text
+
+
+def test_everything_is_escaped() -> None:
+    document = changed_document()
+    evil = '<script>alert("x")</script> & <blink>'
+    for each in document["claims"]:
+        each |= {"statement": evil, "because": evil, "instead": evil, "equation": rf"\text{{{evil}}}", "section": evil}
+        for c in each["checks"]:
+            c |= {"subject": evil, "message": evil, "test": f"claims/{evil}"}
+            c["figures"] = [f | {"name": evil, "where": evil} for f in c["figures"]]
+            c["curves"] = [curve | {"series": evil} for curve in c["curves"]]
+    document["figures"][0] |= dict.fromkeys(("title", "x", "y", "caption"), evil)
+    document |= {"command": evil, "cell": evil, "device": evil}
+    document["chapters"][0]["title"] = document["not_checkable"][0]["because"] = evil
+    seen = parsed(document)
+    assert seen.tags.count("script") == 1
+    assert "blink" not in seen.tags
+    assert evil in seen.text
+
+
+def test_an_unexpected_claim_says_by_how_much_where_and_how_to_run_it_again() -> None:
+    text = parsed(changed_document()).text
+    assert "! refuted, expected upheld" in text
+    assert "measured 3.20e-04 , allowed ≤ 1.00e-06" in text
+    assert "320× the limit" in text
+    assert "torch.nn.LSTM, float32, at (2, 0, 5)" in text
+    assert 'pytest "claims/test_carousel.py::test_keeps[torch.nn.LSTM-float32]" --device cpu' in text
+    assert "NaN" in text and "not a number" in text
+    assert text.index("reach.printed ·") < text.index("carousel.preserves-cell ·")  # NaN is worse than any factor
+
+
+def test_a_statement_that_holds_unexpectedly_is_shown_where_it_holds() -> None:
+    document = changed_document()
+    checks = document["claims"][1]["checks"]
+    checks[0] |= {"outcome": "xfailed", "figures": [figure("drift", 3.3e-4, 0.0, holds=False)]}
+    text = parsed(document).text
+    item = text[text.index("! upheld, expected refuted") : text.index("Chapters")]
+    assert "3 of its 4 checks find that it holds" in item and "3.30e-04" not in item
+
+
+def test_hundreds_of_figures_are_cut_to_the_worst() -> None:
+    document = sample_document()
+    rows = [figure(f"∂L/∂W number {n}", n * 1e-9, 1e-6) for n in range(300)]
+    document["claims"][0]["checks"] = everywhere("carousel.py::test_gradients", figures=rows)
+    text = parsed(document).text
+    assert "These are the 10 of 300 figures" in text
+    assert "∂L/∂W number 299" in text and "∂L/∂W number 289 " not in text
+
+
+def test_the_command_to_run_again_keeps_the_cell() -> None:
+    document = changed_document() | {"cell": "FastLSTM", "command": "pytest --cell 'my cells.py:FastLSTM' -n 2"}
+    assert '--device cpu --cell "my cells.py:FastLSTM"' in parsed(document).text
+
+
+def test_errata_say_what_is_printed_measured_and_right() -> None:
+    text = parsed(sample_document()).text
+    erratum = text[text.index("Errata: 1") :]
+    assert "printed The cell state is preserved indefinitely." in erratum
+    assert "1.2e-15" in erratum and "where 0 was allowed" in erratum
+    assert "right It drifts by rounding when C_0 is small." in erratum
+    assert "N-009 About language" in erratum
+
+
+@pytest.mark.parametrize(
+    ("x", "exact", "shown"),
+    [
+        (0.0, True, "0 (bit-exact)"), (0.0, False, "0"), (5.96e-8, False, "5.96e-08"), (0.99331, False, "0.993"),
+        (0.9996, False, "1.00"), (-0.05, False, "−0.0500"), (1234567, False, "1234567"), (123.456, False, "123"),
+        (9.9996e-4, False, "0.00100"), (9.99e-4, False, "9.99e-04"), (2.9e5, False, "2.90e+05"), ("nan", False, "NaN"),
+        ("inf", True, "infinite"), ("-inf", False, "−infinite"), (None, False, "–"), ("5.28e-01", False, "0.528"),
+        ("E w z", False, "E w z"),
+    ],
+)  # fmt: skip
+def test_three_significant_digits(x: Any, exact: bool, shown: str) -> None:
+    assert page.significant(x, exact) == shown
+
+
+@pytest.mark.parametrize(
+    ("figure", "shown", "words"),
+    [
+        (figure("a", 1.2e-7, 1e-6), "1.20e-07", "0.12 of the limit"),
+        (figure("a", 1e-12, 1e-6), "1.00e-12", "< 0.01 of the limit"),
+        (figure("a", 1.2e-5, 1e-6, holds=False), "1.20e-05", "12× the limit"),
+        (figure("a", 1.0000004e-6, 1e-6, holds=False), "1.0000004e-06", "1.0000004× the limit"),
+        (figure("a", 0.1, 0.8, ">=", holds=False), "0.100", "0.12 of what is asked"),
+        (figure("a", -1.0, -0.5, ">=", holds=False), "−1.00", "below by 0.500"),
+        (figure("a", 0.9933, 5e-4, "≈", documented="0.993"), "0.993", "0.6 of the tolerance"),
+        (figure("a", 0.52843, 5e-4, "≈", documented="5.28e-01"), "5.28e-01", "0.86 of the tolerance"),
+        (figure("a", 1.0, None, "==", documented=1.0), "1.00", "exact"),
+        (figure("a", 0.0, 0.0, documented=0.0), "0 (bit-exact)", "exact"),
+        (figure("a", 4.2e-18, 0.0, documented="0", holds=False), "4.20e-18", "off by 4.20e-18"),
+        (figure("a", "nan", 0.0, holds=False), "NaN", "not a number"),
+        (figure("a", -0.42, 0.0), "−0.420", "below by 0.420"),
+        (figure("a", "i f c o", None, "==", documented="i f g o", holds=False), "i f c o", "not equal"),
+        (figure("a", 4, None, "==", documented=4), "4", "exact"),
+        (figure("a", None, 1.0, holds=False), "–", "not measured"),
+    ],
+)
+def test_measured_and_how_far_from_the_limit(figure: dict[str, Any], shown: str, words: str) -> None:
+    assert measured(figure) == shown
+    assert distance(figure) == words
+    assert (miss(figure) <= 1) == figure["holds"] or miss(figure) == 1
+
+
+def test_figures_are_deterministic_and_well_behaved() -> None:
+    document = sample_document()
+    second = copy.deepcopy(document["figures"][0]) | {"id": "again"}
+    document["figures"].append(second)
+    for each in document["claims"][3]["checks"]:
+        each["curves"] += [curve | {"figure": "again"} for curve in each["curves"]]
+    svgs = figures.draw(document)
+    assert svgs == figures.draw(document)
+    ids = [e.get("id") for svg in svgs.values() for e in ElementTree.fromstring(svg).iter() if e.get("id")]
+    assert set(svgs) == {"reach", "again"} and len(ids) == len(set(ids))
+    assert 'role="img"' in svgs["reach"] and "as documented" in svgs["reach"] and "10⁻⁸" in svgs["reach"]
+    assert figures.INK not in svgs["reach"] and "<style" not in svgs["reach"] and "DejaVu" not in svgs["reach"]
+
+
+def test_figures_are_the_same_bytes_in_another_process() -> None:
+    code = "import json, sys; from report import figures; print(figures.draw(json.load(sys.stdin))['reach'])"
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(sample_document()), capture_output=True, text=True, encoding="utf-8", check=True,
+        cwd=Path(page.__file__).parents[1], env={"PYTHONIOENCODING": "utf-8", "PATH": "", "HOME": str(Path.home())},
+    ).stdout  # fmt: skip
+    assert said.strip() == figures.draw(sample_document())["reach"]
+
+
+def test_the_curve_of_a_torch_layer_in_float32_is_drawn() -> None:
+    assert {curve.source for curve in figures.chosen(sample_document(), "reach")} == {"torch.nn.LSTM, float32"}
+    assert "Drawn: torch.nn.LSTM, float32." in parsed(sample_document()).text
+
+
+def test_equations_are_mathematics_or_else_latex() -> None:
+    seen = parsed(sample_document())
+    assert seen.tags.count("math") == 2
+    for latex in (r"\broken{", r"\nosuchcommand{x}", r"\text{<b>bold</b>}", r"\href{javascript:x}{y}"):
+        assert mathml(latex) is None
+    document = sample_document()
+    document["claims"][0]["equation"] = r"\nosuchcommand{x}"
+    assert r"\nosuchcommand{x}" in parsed(document).text
+
+
+def test_four_hundred_claims_stay_small() -> None:
+    text = page.standalone(large_document(400))
+    assert len(text.encode()) < 2_000_000
+    assert text.count('class="card"') == 400
+
+
+@pytest.mark.parametrize(
+    "evidence", [None, {}, {"claim": "a.b", "subject": "<i>", "dtype": "float32"}, {"claim": None}]
+)
+def test_header_and_rows_of_the_table_have_the_same_number_of_cells(evidence: dict[str, Any] | None) -> None:
+    header = [
+        '<th class="sortable" data-column-type="result">Result</th>',
+        '<th class="sortable" data-column-type="testId">Test</th>',
+        "<th>Links</th>",
+    ]
+    row = ['<td class="col-result">Passed</td>', '<td class="col-testId">test</td>', '<td class="col-links"></td>']
+    report = pytest.TestReport("test", ("", 0, ""), {}, "passed", None, "call")
+    if evidence is not None:
+        report.evidence = evidence  # type: ignore[attr-defined]
+    plugin.pytest_html_results_table_header(header)
+    plugin.pytest_html_results_table_row(report, row)
+    assert len(header) == len(row) == 4
+    assert "<i>" not in row[2]
+
+
+CONFTEST = """
+import json, pathlib
+import pytest
+
+pytest_plugins = ["report.pytest_html"]
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if item.name != "test_plain":
+        report.evidence = {"claim": "carousel.half", "subject": "<Cell>", "dtype": "float32"}
+    return report
+
+def pytest_sessionfinish(session):
+    from report.pytest_html import DOCUMENT
+    session.config.stash[DOCUMENT] = json.loads(pathlib.Path("document.json").read_text("utf-8"))
+"""
+TESTS = """
+import pytest
+def test_plain(): print("chatter")
+def test_passes(): print("chatter")
+def test_fails(): assert 1 < 0, "one isn't <below> \\"zero\\" & that's it"
+def test_skips(): pytest.skip("not here")
+@pytest.mark.xfail(reason="refuted <as printed>")
+def test_refuted(): assert False
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_with_pytest_html(workers: str, tmp_path: Path) -> None:
+    files = {"conftest.py": CONFTEST, "test_it.py": TESTS, "document.json": json.dumps(changed_document())}
+    files["pytest.ini"] = "[pytest]\nfilterwarnings = error\n"
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["PYTHONPATH"] = str(Path(page.__file__).parents[1])
+    command = [sys.executable, "-m", "pytest", "-n", workers, "--html=page.html", "--self-contained-html"]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert run.returncode == 1 and not run.stderr, run.stdout + run.stderr
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    seen = Page(text)
+    assert "✗ Changed. 3 of 5 claims changed on cpu" in seen.text
+    assert seen.text.index("✗ Changed") < seen.text.index("pytest-html's own table") < seen.text.index("tests took")
+    assert len(seen.ids) == len(set(seen.ids))
+    assert "data-jsonblob='{\"" in text
+    rows = {name.split("::")[1]: each[0] for name, each in json.loads(seen.blob)["tests"].items()}
+    assert len(rows) == 5 and {len(row["resultsTableRow"]) for row in rows.values()} == {5}
+    assert rows["test_passes"]["log"] == "" and "chatter" not in text
+    assert rows["test_refuted"]["log"] == ""
+    assert "one isn&#x27;t &lt;below&gt; &quot;zero&quot; &amp; that&#x27;s it" in rows["test_fails"]["log"]
+    assert "&lt;Cell&gt; float32" in rows["test_passes"]["resultsTableRow"][2]
+    assert rows["test_plain"]["resultsTableRow"][2] == "<td class=col-subject></td>"
