@@ -49,7 +49,7 @@ def the_notebooks_carousel():
 
 @pytest.mark.claim("carousel.forty-is-one")
 def test_a_pre_activation_of_forty_opens_a_gate_exactly(lstm, evidence):
-    """σ(40) = 1. Rounded to nearest, σ(a) is 1 from a = ln(2/eps) upwards, 16.64 and 36.74; a kernel may need ln(4/eps)."""
+    """σ(40) = 1. Rounded to nearest, σ(a) is 1 from ln(2/eps) upwards, 16.64 and 36.74; a kernel may need ln(4/eps)."""
     first, last = np.log(2 / lstm.eps), np.log(4 / lstm.eps)
     for a in (40.0, last + 0.1):
         evidence.equal(f"σ({a:.4g}) - 1", forced(lstm, "forget", a), np.ones(1))
@@ -121,7 +121,9 @@ def test_nearly_open_and_nearly_shut_gates_keep_nearly_everything(lstm, leak, dr
     bound = (1 - f**steps) * np.abs(start) + leak * (1 - f**steps) / (1 - f)
     rounding = tolerance.state(lstm, weights, steps)
     evidence.at_most("largest |C_T - C_0| - bound", (np.abs(end - start) - bound).max(), rounding)
-    evidence.at_most("largest |C_T - C_0| / (1 + |C_0|)", (np.abs(end - start) / (1 + np.abs(start))).max(), 1 - f**steps + rounding)
+    evidence.at_most(
+        "largest |C_T - C_0| / (1 + |C_0|)", (np.abs(end - start) / (1 + np.abs(start))).max(), 1 - f**steps + rounding
+    )
 
 
 @pytest.mark.claim("carousel.deck-gru-is-frozen")

@@ -11,7 +11,16 @@ from fixtures.settings import as_dtype
 from reference import oracle
 
 # Batch, steps, features and units: pairwise different, one each, square kernels, around 128, and B·T above 65,536.
-SHAPES = [(3, 5, 4, 7), (1, 5, 4, 7), (3, 1, 4, 7), (3, 5, 4, 1), (2, 5, 6, 6), (130, 2, 9, 127), (3, 2, 9, 128), (1, 2, 9, 129)]
+SHAPES = [
+    (3, 5, 4, 7),
+    (1, 5, 4, 7),
+    (3, 1, 4, 7),
+    (3, 5, 4, 1),
+    (2, 5, 6, 6),
+    (130, 2, 9, 127),
+    (3, 2, 9, 128),
+    (1, 2, 9, 129),
+]
 LONG = (131, 501, 2, 3)
 
 
@@ -93,7 +102,9 @@ def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence
             upstream = {name: np.ascontiguousarray(expanded(u)) for name, u in upstream.items()}
         run, plain = loaded.run(view(x), view(h), None if c is None else view(c)), loaded.run(*copied(view, x, h, c))
         evidence.close("max |h_t - that of a copy|", run.outputs, plain.outputs, within, at=how)
-        pulled = loaded.gradients(view(x), view(h), None if c is None else view(c), {n: view(u) for n, u in upstream.items()})
+        pulled = loaded.gradients(
+            view(x), view(h), None if c is None else view(c), {n: view(u) for n, u in upstream.items()}
+        )
         truth = loaded.gradients(*copied(view, x, h, c), {n: copied(view, u)[0] for n, u in upstream.items()})
         evidence.close("max |∂L/∂x - that of a copy|", pulled[0].x, truth[0].x, within, at=how)
         for name, gradient in truth[0].parameters.items():

@@ -100,7 +100,9 @@ def test_the_output_gate_decides_what_is_seen(lstm, draw, tolerance, evidence):
     hidden = lstm(weights.pin(output=-1000.0)).run(x, h, c)
     evidence.equal("o = 0: h_t", hidden.outputs, np.zeros_like(hidden.outputs))
     shown = lstm(weights.pin(output=1000.0)).run(x, h, c)
-    evidence.close("o = 1: h_T - tanh C_T", shown.h, np.tanh(shown.c.astype(np.float64)), tolerance.state(lstm, weights, 1))
+    evidence.close(
+        "o = 1: h_T - tanh C_T", shown.h, np.tanh(shown.c.astype(np.float64)), tolerance.state(lstm, weights, 1)
+    )
 
 
 @pytest.mark.claim("forced-gates.gru-as-rnn")

@@ -62,7 +62,9 @@ def test_negated_update_weights_exchange_keeping_and_writing(any_gru, draw, tole
     gates = gru_gates(any_gru, weights, x[:, 0], h)
     z, n = gates["update"], gates["candidate"]
     within = tolerance.state(any_gru, weights, 2)
-    evidence.close("z of the negated weights - (1 - z)", gru_gates(any_gru, negated, x[:, 0], h)["update"], 1 - z, within)
+    evidence.close(
+        "z of the negated weights - (1 - z)", gru_gates(any_gru, negated, x[:, 0], h)["update"], 1 - z, within
+    )
     evidence.close("h_1 of the negated weights", any_gru(negated).run(x, h).h, (1 - z) * h + z * n, within)
 
 
@@ -96,7 +98,9 @@ def test_the_placements_coincide_for_a_diagonal_product_or_a_uniform_reset(any_g
         )
     other = as_kind(weights, "gru-reset-before" if any_gru.kind == "gru" else "gru")
     found, truth = any_gru(as_kind(weights, any_gru.kind)).run(x, h), oracle.forward(other, x, h)
-    evidence.close("max |h_t - h_t of the other placement|", found.outputs, truth.outputs, tolerance.state(any_gru, weights, 5))
+    evidence.close(
+        "max |h_t - h_t of the other placement|", found.outputs, truth.outputs, tolerance.state(any_gru, weights, 5)
+    )
 
 
 def as_kind(weights, kind):

@@ -23,7 +23,9 @@ def gate_values(weights, gate, x):
 
 @pytest.mark.claim("highway.lstm-product")
 @pytest.mark.parametrize("steps", [1, 12, 60])
-def test_without_recurrent_weights_the_jacobian_is_the_product_of_the_forget_gates(any_lstm, steps, draw, tolerance, evidence):
+def test_without_recurrent_weights_the_jacobian_is_the_product_of_the_forget_gates(
+    any_lstm, steps, draw, tolerance, evidence
+):
     """W_h = 0  ⇒  ∂C_T/∂C_0 = diag(∏ f_t)"""
     weights, x = draw.weights(any_lstm.kind).without_recurrence(), draw.inputs(1, steps)
     h, c = draw.start(any_lstm, 1)
@@ -35,9 +37,14 @@ def test_without_recurrent_weights_the_jacobian_is_the_product_of_the_forget_gat
 
 @pytest.mark.claim("highway.gru-product")
 @pytest.mark.parametrize("steps", [1, 12, 60])
-def test_without_recurrent_weights_the_jacobian_is_the_product_of_the_kept_shares(any_gru, steps, draw, tolerance, evidence):
+def test_without_recurrent_weights_the_jacobian_is_the_product_of_the_kept_shares(
+    any_gru, steps, draw, tolerance, evidence
+):
     """W_h = 0  ⇒  ∂h_T/∂h_0 = diag(∏ z_t) where z keeps, diag(∏ (1 - z_t)) where it writes"""
-    weights, x = draw.weights(any_gru.kind).without_recurrence().change("candidate", b_h=np.zeros_like), draw.inputs(1, steps)
+    weights, x = (
+        draw.weights(any_gru.kind).without_recurrence().change("candidate", b_h=np.zeros_like),
+        draw.inputs(1, steps),
+    )
     h, _ = draw.start(any_gru, 1)
     J = any_gru(weights).jacobian(x, h, of="h", wrt="h")
     product = gate_values(weights, "update", x).prod(0)
@@ -107,7 +114,7 @@ def test_a_shut_output_gate_closes_the_lstms_indirect_route(lstm, draw, toleranc
 
 @pytest.mark.claim("highway.gru-route-stays-open")
 def test_a_shut_reset_gate_leaves_the_grus_indirect_route_open(any_gru, draw, tolerance, evidence):
-    """r = 0: the state still reaches the next one through W_hz; only with W_hz = 0 too is ∂h_T/∂h_0 the highway alone"""
+    """r = 0: the state still reaches the next one through W_hz; with W_hz = 0 too, ∂h_T/∂h_0 is the highway alone"""
     weights, x = draw.weights(any_gru.kind).pin(reset=-1000.0), draw.inputs(1, 12)
     h, _ = draw.start(any_gru, 1)
     J = any_gru(weights).jacobian(x, h, of="h", wrt="h")
@@ -186,7 +193,9 @@ def test_the_notebooks_highway_has_the_printed_products(lstm, tolerance, evidenc
     for unit, printed in enumerate(("0.0134", "0.0258", "0.0409", "0.0300")):
         evidence.printed(f"∏ f_t of unit {unit}", product[unit], printed)
     miss = np.abs(product - oracle.forward(weights, x, h, c).gate("forget")[0].prod(0)).max()
-    evidence.at_most("max |∂C_T/∂C_0 along the cell - ∏ f_t|", miss, tolerance.absolute("notebook"), documented="7.5e-09")
+    evidence.at_most(
+        "max |∂C_T/∂C_0 along the cell - ∏ f_t|", miss, tolerance.absolute("notebook"), documented="7.5e-09"
+    )
 
 
 @pytest.mark.claim("highway.notebook-gru")
@@ -282,7 +291,7 @@ def test_the_product_of_the_gates_is_a_floor_on_every_diagonal_entry(lstm, bias,
 
 @pytest.mark.claim("highway.no-floor")
 def test_indirect_terms_carry_diagonal_entries_below_the_product(lstm, evidence):
-    """Of 16 diagonal entries 7, 8, 6, 6, 6 lie below ∏ f_t for b = 0, 1, 2, 3, 5; at b = 0 and 1 four and one are negative"""
+    """Of 16 diagonal entries 7, 8, 6, 6, 6 lie below ∏ f_t for b = 0, 1, 2, 3, 5; four and one are negative at 0, 1"""
     for (bias, (J, product)), below in zip(the_notebooks_jacobians(lstm).items(), (7, 8, 6, 6, 6), strict=True):
         evidence.exactly(f"entries below ∏ f_t, b = {bias:g}", int((np.diag(J) < product).sum()), below)
         negative = {0.0: 4, 1.0: 1}.get(bias)

@@ -84,7 +84,7 @@ def test_the_row_form_of_article_and_lesson_is_the_same_lstm(lstm, draw, toleran
 
 @pytest.mark.claim("layouts.lstm-blocks")
 def test_pytorch_stacks_input_forget_candidate_output(lstm, draw, tolerance, evidence):
-    """Rows kH : (k + 1)H of weight_ih, weight_hh and the biases are i, f, g, o: driving one block opens that gate alone."""
+    """Rows kH : (k + 1)H of the kernels and biases are i, f, g, o: driving one block opens that gate alone."""
     weights, x = draw.weights("lstm"), draw.inputs(steps=1)[:, 0]
     h, _ = draw.start(lstm)
     rest = lstm_gates(lstm, weights, x, h)
@@ -140,7 +140,9 @@ def test_two_biases_act_through_their_sum(cell, moved, draw, tolerance, evidence
     summed = [gate for gate in weights.blocks if not (cell.kind == "gru" and gate == "candidate")]
     same = weights.change(*summed, b_x=lambda b: b + moved, b_h=lambda b: b - moved)
     run, other = cell(weights).run(x, h, c), cell(same).run(x, h, c)
-    evidence.close("max |h_t - h_t with mass moved|", other.outputs, run.outputs, tolerance.state(cell, weights, 5) * (1 + moved))
+    evidence.close(
+        "max |h_t - h_t with mass moved|", other.outputs, run.outputs, tolerance.state(cell, weights, 5) * (1 + moved)
+    )
 
 
 @pytest.mark.claim("layouts.inner-bias")

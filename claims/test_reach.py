@@ -1,7 +1,7 @@
 """Reach: how much of a gradient arrives T steps back, in a plain RNN and in an LSTM, and how long a cell remembers.
 
-N §4.b and widget 3; §9 (half-life). E05, E31. Reach is ‖∂(v · s_T)/∂s_0‖ for one random unit direction v, with s = h for
-the RNN and s = C for the LSTM, the indirect routes included.
+N §4.b and widget 3; §9 (half-life). E05, E31. Reach is ‖∂(v · s_T)/∂s_0‖ for one random unit direction v, with s = h
+for the RNN and s = C for the LSTM, the indirect routes included.
 """
 
 import numpy as np
@@ -85,7 +85,9 @@ def test_the_gradient_dies_although_the_spectral_radius_is_one(rnn, evidence):
 @pytest.mark.parametrize("steps", [20, 60, 120])
 def test_the_widgets_slider_tilts_the_rnn_up(rnn, steps, evidence):
     """For some scale from 0.3 to 1.8, reach(T) > reach(1)"""
-    growth = [end / one for one, end in (rnn_reach(rnn, scale, (1, steps), steps) for scale in (0.3, 1.0, 1.4, 1.7, 1.8))]
+    growth = [
+        end / one for one, end in (rnn_reach(rnn, scale, (1, steps), steps) for scale in (0.3, 1.0, 1.4, 1.7, 1.8))
+    ]
     evidence.at_least(f"largest reach({steps}) / reach(1) on the slider", max(growth), 1.0)
 
 
@@ -172,7 +174,9 @@ HALF_LIVES = {0.5: 1, 0.8: 4, 0.9: 7, 0.95: 14, 0.99: 69}
 def decayed(lstm, f, steps, draw):
     """|C_T / C_0| after so many steps with a constant forget gate f, and an input gate of 0."""
     weights = draw.weights("lstm").without_recurrence("forget").pin(input=-1000.0)
-    weights = weights.change("forget", W_x=np.zeros_like, b_x=lambda b: np.full_like(b, np.log(f / (1 - f))), b_h=np.zeros_like)
+    weights = weights.change(
+        "forget", W_x=np.zeros_like, b_x=lambda b: np.full_like(b, np.log(f / (1 - f))), b_h=np.zeros_like
+    )
     h, _ = draw.start(lstm, 1)
     return lstm(weights).run(draw.inputs(1, steps), h, np.ones((1, 7))).c
 

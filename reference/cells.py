@@ -23,6 +23,12 @@ class Gate:
     def __call__(self, x: Tensor, h: Tensor) -> Tensor:
         return x @ self.W_x + h @ self.W_h + self.b
 
+    @property
+    def inner_bias(self) -> Tensor:
+        """The candidate's second bias b_h (H,), where the reset gate multiplies h W_h + b_h."""
+        assert self.b_h is not None, "this gate has one bias"
+        return self.b_h
+
     def peep(self, c: Tensor) -> Tensor:
         """What the gate sees of the cell state: c P with a full matrix P (H, H), c * P with a diagonal one (H,)."""
         assert self.P is not None, "this gate has no peephole"
@@ -52,9 +58,7 @@ class Cell:
                 arrays["b_h"] = block.b_h
             if block.P is not None:
                 arrays["P"] = block.P
-            own = {
-                name: torch.tensor(a, dtype=dtype, device=device, requires_grad=True) for name, a in arrays.items()
-            }
+            own = {name: torch.tensor(a, dtype=dtype, device=device, requires_grad=True) for name, a in arrays.items()}
             self.parameters |= {f"{gate}.{name}": p for name, p in own.items()}
             setattr(self, gate, Gate(**own))
 
@@ -131,7 +135,7 @@ class GRU(Cell):
         n_ = self.candidate
         r = sigmoid(self.reset(x, h))
         z = sigmoid(self.update(x, h))
-        n = tanh(x @ n_.W_x + n_.b + r * (h @ n_.W_h + n_.b_h))
+        n = tanh(x @ n_.W_x + n_.b + r * (h @ n_.W_h + n_.inner_bias))
         return z * h + (1 - z) * n
 
 

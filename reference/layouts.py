@@ -150,6 +150,5 @@ L_GRU = Layout(
 )
 
 LAYOUTS = {
-    layout.name: layout
-    for layout in (*TORCH.values(), N_LSTM, N_DECK_GRU, N_TORCH_GRU, W_LSTM, W_GRU, L_LSTM, L_GRU)
+    layout.name: layout for layout in (*TORCH.values(), N_LSTM, N_DECK_GRU, N_TORCH_GRU, W_LSTM, W_GRU, L_LSTM, L_GRU)
 }

@@ -59,14 +59,15 @@ def lstm_weights(input_size: int, hidden_size: int, seed: int, forget_bias: floa
     """N §2.a, `init_lstm_params`: W_f, W_i, W_C, W_o = randn(H, H + D) / √(H + D), biases zero but for b_f."""
     stream, fan_in = Stream(seed), hidden_size + input_size
     arrays = {
-        f"W{g}": _scaled(stream.randn(hidden_size, fan_in), math.sqrt(fan_in), divide=True) for g in ("f", "i", "C", "o")
+        f"W{g}": _scaled(stream.randn(hidden_size, fan_in), math.sqrt(fan_in), divide=True)
+        for g in ("f", "i", "C", "o")
     }
     arrays |= {f"b{g}": np.zeros(hidden_size) for g in ("f", "i", "C", "o")}
     return layouts.read(arrays, layouts.N_LSTM).pin(forget=forget_bias)
 
 
 def deck_gru_arrays(input_size: int, hidden_size: int, seed: int, update_bias: float = 0.0) -> dict[str, Array]:
-    """N §7.a, `init_gru_params`, in the deck's layout: W_z, W_r, W = randn(H, H + D) / √(H + D), biases zero but b_z."""
+    """N §7.a, `init_gru_params`, in the deck's layout: W_z, W_r, W = randn(H, H + D) / √(H + D), zero biases but b_z."""
     stream, fan_in = Stream(seed), hidden_size + input_size
     arrays = {
         f"W{g}": _scaled(stream.randn(hidden_size, fan_in), math.sqrt(fan_in), divide=True) for g in ("z", "r", "n")
@@ -82,7 +83,7 @@ def deck_gru_weights(input_size: int, hidden_size: int, seed: int, update_bias: 
 
 
 def peephole_weights(input_size: int, hidden_size: int, seed: int) -> Weights:
-    """N §5: the LSTM's weights of this seed, and P_f, P_i, P_o = randn(H, H) / √H from a second run of the same seed."""
+    """N §5: the LSTM's weights of this seed, and P_f, P_i, P_o = randn(H, H) / √H from a second run of that seed."""
     lstm, stream = lstm_weights(input_size, hidden_size, seed), Stream(seed)
     blocks = dict(lstm.blocks)
     for gate in ("forget", "input", "output"):

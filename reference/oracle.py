@@ -88,7 +88,8 @@ def jacobian(tape: Tape, of: str, wrt: str) -> Array:
         np.repeat(tape.h[:, 0], len(units), axis=0),
         None if tape.c is None else np.repeat(tape.c[:, 0], len(units), axis=0),
     )
-    return getattr(backward(copies, **{of: units}), wrt)
+    gradient: Array = getattr(backward(copies, **{of: units}), wrt)
+    return gradient
 
 
 def _affine(block: Block, x: Array, h: Array) -> Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ def has_cell_state(kind: str) -> bool:
 
 @dataclass(frozen=True)
 class Block:
-    """One gate's parameters: W_x (D, H), W_h (H, H), b_x (H,), b_h (H,), and a peephole P (H, H) or (H,) where it has one.
+    """One gate's parameters: W_x (D, H), W_h (H, H), b_x (H,), b_h (H,), and P (H, H) or (H,) where it has a peephole.
 
     The two biases act through their sum, but for the candidate of `gru`, whose b_h lies inside the reset product.
     """
@@ -76,19 +77,19 @@ class Weights:
     @property
     def input_size(self) -> int:
         """D, the number of features of an input."""
-        return self.blocks["candidate"].W_x.shape[0]
+        return int(self.blocks["candidate"].W_x.shape[0])
 
     @property
     def hidden_size(self) -> int:
         """H, the number of units."""
-        return self.blocks["candidate"].W_h.shape[0]
+        return int(self.blocks["candidate"].W_h.shape[0])
 
     def parameters(self) -> dict[str, Array]:
         """Every array by name, such as `forget.W_x`."""
         return {f"{gate}.{name}": p for gate, block in self.blocks.items() for name, p in block.parameters().items()}
 
     def change(self, *gates: str, **how: Callable[[Array], Array]) -> Weights:
-        """A copy whose named parameters are mapped, in the given gates or in all: `change("input", W_h=np.negative)`."""
+        """A copy with the named parameters mapped, in the given gates or in all: `change("input", W_h=np.negative)`."""
         blocks = dict(self.blocks)
         for gate in gates or blocks:
             old = blocks[gate]
@@ -99,7 +100,7 @@ class Weights:
         """A copy in which a constant is added to the named gates' pre-activations: `pin(forget=40, input=-40)`."""
         weights = self
         for gate, value in pre_activations.items():
-            weights = weights.change(gate, b_x=lambda b, value=value: b + value)
+            weights = weights.change(gate, b_x=partial(np.add, value))
         return weights
 
     def without_recurrence(self, *gates: str) -> Weights:

@@ -16,7 +16,7 @@ LOST = ("error", "crashed", "missing")
 
 def record(test: str, claim: str, **known: Any) -> dict[str, Any]:
     """The record of a check, pessimistic until evidence arrives: missing."""
-    blank = {
+    blank: dict[str, Any] = {
         "test": test,
         "claim": claim,
         "subject": None,
@@ -88,7 +88,8 @@ def document(
     if status in (0, 1):
         status = int(status == 1 or not complete or unexpected > 0)
     totals = {"claims": len(judged)}
-    totals |= {name: sum(c["verdict"] == name for c in judged) for name in ("upheld", "refuted", "not-applicable", "missing")}
+    for name in ("upheld", "refuted", "not-applicable", "missing"):
+        totals[name] = sum(claim["verdict"] == name for claim in judged)
     return {
         "schema": SCHEMA,
         **{key: run[key] for key in ("device", "cell", "partial")},
