@@ -67,7 +67,7 @@ def lstm_weights(input_size: int, hidden_size: int, seed: int, forget_bias: floa
 
 
 def deck_gru_arrays(input_size: int, hidden_size: int, seed: int, update_bias: float = 0.0) -> dict[str, Array]:
-    """N §7.a, `init_gru_params`, in the deck's layout: W_z, W_r, W = randn(H, H + D) / √(H + D), zero biases but b_z."""
+    """N §7.a, `init_gru_params`, in the deck's layout: W_z, W_r, W = randn(H, H + D) / √(H + D), all b 0 but b_z."""
     stream, fan_in = Stream(seed), hidden_size + input_size
     arrays = {
         f"W{g}": _scaled(stream.randn(hidden_size, fan_in), math.sqrt(fan_in), divide=True) for g in ("z", "r", "n")
