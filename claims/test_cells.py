@@ -82,12 +82,12 @@ def test_gradients_are_the_chain_rule(cell, draw, tolerance, evidence):
             # A sum over batch and steps may cancel, so the scale is that of the whole gradient.
             scale = max(np.abs(gradient).max() for gradient in truth.parameters.values())
             at = f"L of {loss}, {named(shape)}"
-            evidence.close("∂L/∂x", gradients.x, truth.x, within, scale, at)
-            evidence.close("∂L/∂h_0", gradients.h, truth.h, within, scale, at)
+            evidence.close_gradient("∂L/∂x", gradients.x, truth.x, within, scale, at)
+            evidence.close_gradient("∂L/∂h_0", gradients.h, truth.h, within, scale, at)
             if c is not None:
-                evidence.close("∂L/∂C_0", gradients.c, truth.c, within, scale, at)
+                evidence.close_gradient("∂L/∂C_0", gradients.c, truth.c, within, scale, at)
             for name, gradient in truth.parameters.items():
-                evidence.close(f"∂L/∂{name}", gradients.parameters[name], gradient, within, scale, at)
+                evidence.close_gradient(f"∂L/∂{name}", gradients.parameters[name], gradient, within, scale, at)
 
 
 @pytest.mark.claim("cells.strides")
@@ -96,7 +96,7 @@ def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence
     weights, x = draw.weights(cell.kind), as_dtype(cell, draw.inputs(3, 5, 4))
     h, c = (None if s is None else as_dtype(cell, s) for s in draw.start(cell))
     upstream = {"outputs": as_dtype(cell, draw.upstream(3, 5, 7)), "h": as_dtype(cell, draw.upstream(3, 7))}
-    loaded, within = cell(weights), tolerance.state(cell, weights, 5)
+    loaded, within, slope = cell(weights), tolerance.state(cell, weights, 5), tolerance.gradient(cell, weights, 5)
     for how, view in {"transposed": transposed, "every other": every_other, "expanded": expanded}.items():
         if how == "expanded":
             upstream = {name: np.ascontiguousarray(expanded(u)) for name, u in upstream.items()}
@@ -106,9 +106,11 @@ def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence
             view(x), view(h), None if c is None else view(c), {n: view(u) for n, u in upstream.items()}
         )
         truth = loaded.gradients(*copied(view, x, h, c), {n: copied(view, u)[0] for n, u in upstream.items()})
-        evidence.close("max |∂L/∂x - that of a copy|", pulled[0].x, truth[0].x, within, at=how)
+        evidence.close_gradient("max |∂L/∂x - that of a copy|", pulled[0].x, truth[0].x, slope, at=how)
         for name, gradient in truth[0].parameters.items():
-            evidence.close(f"max |∂L/∂{name} - that of a copy|", pulled[0].parameters[name], gradient, within, at=how)
+            evidence.close_gradient(
+                f"max |∂L/∂{name} - that of a copy|", pulled[0].parameters[name], gradient, slope, at=how
+            )
 
 
 def transposed(a):

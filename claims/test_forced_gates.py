@@ -135,7 +135,7 @@ def test_a_shut_reset_gate_forgets_nothing_that_the_update_gate_keeps(any_gru, d
     weights, x = draw.weights(any_gru.kind), draw.inputs(steps=1)
     h, _ = draw.start(any_gru)
     kept = any_gru(weights.pin(reset=-1000.0, update=1000.0)).run(x, h).h
-    evidence.close("H_1 - H_0", kept, h, within=2 * any_gru.eps, scale=1.0)
+    evidence.close("H_1 - H_0", kept, h, within=2 * any_gru.eps)
 
 
 @pytest.mark.claim("forced-gates.reset-forgets")

@@ -31,7 +31,9 @@ def test_without_recurrent_weights_the_jacobian_is_the_product_of_the_forget_gat
     h, c = draw.start(any_lstm, 1)
     J = any_lstm(weights).jacobian(x, h, c, of="c", wrt="c")
     product = gate_values(weights, "forget", x).prod(0)
-    evidence.close("∂C_T/∂C_0 - diag(∏ f_t)", J, np.diag(product), tolerance.gradient(any_lstm, weights, steps))
+    evidence.close_gradient(
+        "∂C_T/∂C_0 - diag(∏ f_t)", J, np.diag(product), tolerance.gradient(any_lstm, weights, steps)
+    )
     evidence.equal("∂C_T/∂C_0 off the diagonal", off_diagonal(J), np.zeros((7, 7)))
 
 
@@ -48,7 +50,9 @@ def test_without_recurrent_weights_the_jacobian_is_the_product_of_the_kept_share
     h, _ = draw.start(any_gru, 1)
     J = any_gru(weights).jacobian(x, h, of="h", wrt="h")
     product = gate_values(weights, "update", x).prod(0)
-    evidence.close("∂h_T/∂h_0 - diag(∏ kept share)", J, np.diag(product), tolerance.gradient(any_gru, weights, steps))
+    evidence.close_gradient(
+        "∂h_T/∂h_0 - diag(∏ kept share)", J, np.diag(product), tolerance.gradient(any_gru, weights, steps)
+    )
     evidence.equal("∂h_T/∂h_0 off the diagonal", off_diagonal(J), np.zeros((7, 7)))
 
 
@@ -60,8 +64,8 @@ def test_along_a_run_with_dense_weights_only_gates_multiply_the_highway(gated, d
     gates = oracle.forward(weights, x, h, c).gate("forget" if gated.has_cell_state else "update")[0]
     factors = step_factors(gated, weights, x, h, c)
     within = tolerance.gradient(gated, weights, 12)
-    evidence.close("factor of each step - gate", factors, gates, within)
-    evidence.close("product of the factors - ∏ gates", factors.prod(0), gates.prod(0), within)
+    evidence.close_gradient("factor of each step - gate", factors, gates, within)
+    evidence.close_gradient("product of the factors - ∏ gates", factors.prod(0), gates.prod(0), within)
     evidence.at_most("largest factor", factors.max(), 1.0)
 
 
@@ -77,7 +81,7 @@ def test_with_dense_weights_the_whole_jacobian_is_the_oracles(cell, steps, draw,
         for wrt in states:
             J = loaded.jacobian(x, h, c, of=of, wrt=wrt)
             truth = oracle.jacobian(tape, of, wrt)
-            evidence.close(f"∂{of}_T/∂{wrt}_0", J, truth, tolerance.gradient(cell, weights, steps), scale)
+            evidence.close_gradient(f"∂{of}_T/∂{wrt}_0", J, truth, tolerance.gradient(cell, weights, steps), scale)
 
 
 @pytest.mark.claim("highway.decomposition")
@@ -97,7 +101,7 @@ def test_the_jacobian_is_the_highway_and_what_comes_through_the_hidden_state(lst
         run = loaded.run(step, *at)
         at = (run.h, run.c)
     within = tolerance.gradient(lstm, weights, 12)
-    evidence.close("∂C_T/∂C_0 - (highway + indirect)", direct + left, whole, within)
+    evidence.close_gradient("∂C_T/∂C_0 - (highway + indirect)", direct + left, whole, within)
     evidence.at_least("largest indirect entry", np.abs(left).max(), 0.01)
 
 
@@ -108,7 +112,7 @@ def test_a_shut_output_gate_closes_the_lstms_indirect_route(lstm, draw, toleranc
     h, c = draw.start(lstm, 1)
     J = lstm(weights).jacobian(x, h, c, of="c", wrt="c")
     product = oracle.forward(weights, x, h, c).gate("forget")[0].prod(0)
-    evidence.close("∂C_T/∂C_0 - diag(∏ f_t)", J, np.diag(product), tolerance.gradient(lstm, weights, 12))
+    evidence.close_gradient("∂C_T/∂C_0 - diag(∏ f_t)", J, np.diag(product), tolerance.gradient(lstm, weights, 12))
     evidence.equal("∂C_T/∂C_0 off the diagonal", off_diagonal(J), np.zeros((7, 7)))
 
 
@@ -123,7 +127,9 @@ def test_a_shut_reset_gate_leaves_the_grus_indirect_route_open(any_gru, draw, to
     blind = weights.without_recurrence("update")
     J = any_gru(blind).jacobian(x, h, of="h", wrt="h")
     product = oracle.forward(blind, x, h).gate("update")[0].prod(0)
-    evidence.close("W_hz = 0: ∂h_T/∂h_0 - diag(∏ z_t)", J, np.diag(product), tolerance.gradient(any_gru, blind, 12))
+    evidence.close_gradient(
+        "W_hz = 0: ∂h_T/∂h_0 - diag(∏ z_t)", J, np.diag(product), tolerance.gradient(any_gru, blind, 12)
+    )
 
 
 @pytest.mark.claim("highway.per-unit")
@@ -143,7 +149,7 @@ def test_the_rnns_jacobian_is_a_product_of_matrices(rnn, draw, tolerance, eviden
     weights, x = draw.weights("rnn", scale=1.5), draw.inputs(1, 12)
     h, _ = draw.start(rnn, 1)
     J, product = rnn(weights).jacobian(x, h, of="h", wrt="h"), rnn_product(rnn, weights, x, h)
-    evidence.close("∂h_T/∂h_0 - product", J, product, tolerance.gradient(rnn, weights, 12))
+    evidence.close_gradient("∂h_T/∂h_0 - product", J, product, tolerance.gradient(rnn, weights, 12))
     weights, x, h = the_notebooks_rnn()
     miss = np.abs(rnn(weights).jacobian(x, h, of="h", wrt="h") - rnn_product(rnn, weights, x, h)).max()
     allowed = tolerance.absolute("notebook-product")
@@ -321,4 +327,4 @@ def test_no_weight_matrix_affects_the_highway(lstm, evidence):
     stream = notebook.Stream(0)
     x, _, c = stream.randn(1, 60, 8), stream.randn(32), stream.randn(1, 32) * np.float32(0.5)
     product = step_factors(lstm, notebook.lstm_weights(8, 32, seed=0), x, np.zeros((1, 32)), c).prod(0)
-    evidence.close("‖∏ f_t‖ - √H σ(0)^60", np.linalg.norm(product), np.sqrt(32) * 0.5**60, within=0.1)
+    evidence.close_gradient("‖∏ f_t‖ - √H σ(0)^60", np.linalg.norm(product), np.sqrt(32) * 0.5**60, within=0.1)

@@ -64,7 +64,7 @@ def test_with_peepholes_the_gates_see_the_cell_behind_a_shut_output_gate(peephol
     for name, start in {"C_0": c, "-3 C_0": -3 * c}.items():
         jacobians.append(peephole_lstm(weights).jacobian(x, h, start, of="c", wrt="c"))
         truth = oracle.jacobian(oracle.forward(weights, x, h, start), "c", "c")
-        evidence.close("∂C_2/∂C_0", jacobians[-1], truth, within, at=f"at {name}")
+        evidence.close_gradient("∂C_2/∂C_0", jacobians[-1], truth, within, at=f"at {name}")
     evidence.at_least("max |∂C_2/∂C_0 at C_0 - at -3 C_0|", np.abs(jacobians[0] - jacobians[1]).max(), 0.05)
 
 

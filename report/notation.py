@@ -121,6 +121,13 @@ def miss(figure: Figure) -> float:
     return ratio if ratio is not None and ratio > 1 else 1.0
 
 
+def badness(figure: Figure) -> tuple[bool, float, float]:
+    """What makes one figure worse than another of its name: that it misses, the factor, and the difference."""
+    x, limit = number(figure["measured"]), number(figure["allowed"])
+    beyond = abs(x - (limit or 0.0)) if x is not None and math.isfinite(x) and not figure["holds"] else 0.0
+    return not figure["holds"], miss(figure), beyond
+
+
 def _ratio(figure: Figure) -> float | None:
     """The quotient of measured and allowed that is 1 at the limit and larger beyond it; None where it means nothing."""
     x, allowed, target = (number(figure[key]) for key in ("measured", "allowed", "documented"))

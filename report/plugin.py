@@ -40,6 +40,8 @@ class ClaimReport:
         self.config, self.catalogue = config, catalogue
         self.records: dict[str, dict[str, Any]] = {}
         self.crashed: set[str] = set()
+        self.uncollected: set[str] = set()
+        self.broken = False
         self.ended = "running"
         self.began, self.started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
         self.snapshot = 0.0
@@ -64,6 +66,11 @@ class ClaimReport:
         if session.items:  # none in the process that leaves the checks to workers
             self.expect(item.nodeid for item in session.items)
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Whatever a module that cannot be collected claims is missing; which of it was asked for cannot be known."""
+        if report.failed:
+            self.uncollected |= {c for test, c in self.catalogue.tests.items() if test.startswith(report.nodeid)}
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         if not self.records:
@@ -76,11 +83,16 @@ class ClaimReport:
                 subject, dtype = _subject_of(test)
                 self.records[test] = verdicts.record(test, claim, subject=subject, dtype=dtype)
         if self.records:
-            self.journal = journal.Journal(self.path("jsonl"))
-            self.journal.append(
-                {"event": "collected", "started": self.started, "command": _command(), "checks": list(self.records)}
-            )
-            self.put_on_disk()
+            self.open()
+
+    def open(self) -> journal.Journal:
+        """Begin the journal, and put on disk that everything is missing."""
+        self.journal = journal.Journal(self.path("jsonl"))
+        self.journal.append(
+            {"event": "collected", "started": self.started, "command": _command(), "checks": list(self.records)}
+        )
+        self.put_on_disk()
+        return self.journal
 
     # What arrives
 
@@ -110,21 +122,31 @@ class ClaimReport:
 
     # The end
 
+    def pytest_keyboard_interrupt(self) -> None:
+        """Say so at once: xdist now waits for its workers, and whoever cancels a job may not wait as long."""
+        if self.records:
+            self.ended = "interrupted"
+            self.put_on_disk(pytest.ExitCode.INTERRUPTED)
+
+    def pytest_internalerror(self) -> None:
+        """Note that one happened, be it in a worker, which xdist does not show in its exit status."""
+        self.broken = True
+
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if not self.records:
+        if exitstatus == pytest.ExitCode.USAGE_ERROR or not (self.records or self.uncollected):
             _withdraw(self.config, session, exitstatus)
             return
-        status = int(exitstatus)
+        log = self.journal or self.open()
+        status = int(pytest.ExitCode.INTERNAL_ERROR if self.broken else exitstatus)
         words = {0: "finished", 1: "finished", 2: "interrupted", 3: "internal error"}
         self.ended = words.get(status, "stopped early")
-        if status == 1 and any(r["outcome"] == "missing" for r in self.records.values()):
+        if status in (0, 1) and any(r["outcome"] == "missing" for r in self.records.values()):
             self.ended = "stopped early"
         self.document = self.put_on_disk(status)
         self.config.stash[DOCUMENT] = self.document
         session.exitstatus = self.document["exit_status"]
-        assert self.journal is not None
-        self.journal.append({"event": "ended", "ended": self.ended, "exit_status": self.document["exit_status"]})
-        self.journal.close()
+        log.append({"event": "ended", "ended": self.ended, "exit_status": self.document["exit_status"]})
+        log.close()
 
     def put_on_disk(self, status: int | None = None) -> dict[str, Any]:
         """Write JSON and page as things stand; while the run goes on, the page comes without figures."""
@@ -132,7 +154,7 @@ class ClaimReport:
         document = verdicts.document(
             self.catalogue.claims,
             self.records.values(),
-            asked={record["claim"] for record in self.records.values()} | self._broken_off(),
+            asked={record["claim"] for record in self.records.values()} | self.uncollected | self._broken_off(),
             run={
                 "device": self.config.getoption("device"),
                 "cell": self.cell,
@@ -157,7 +179,7 @@ class ClaimReport:
         option = self.config.option
         narrowed = any(
             getattr(option, name, None)
-            for name in ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob")
+            for name in ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob", "splits")
         )
         return narrowed or not _covers(self.config, self.config.rootpath / "claims")
 
@@ -219,6 +241,7 @@ def _covers(config: pytest.Config, claims: Path) -> bool:
 def _withdraw(config: pytest.Config, session: pytest.Session, exitstatus: int) -> None:
     """Nothing was collected: leave earlier reports as they are; a call that matches no claim is a wrong call."""
     for plugin in [p for p in config.pluginmanager.get_plugins() if hasattr(p, "_generate_report")]:
+        plugin._generate_report = lambda *_, **__: None  # pytest-html's turn to finish still comes
         config.pluginmanager.unregister(plugin)
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("\nERROR: the call matches no claim; see the ids in fixtures/claims.toml", file=sys.stderr)

@@ -81,7 +81,8 @@ def document(
         if identifier in asked
     ]
     complete = run["ended"] == "finished" and all(
-        check["outcome"] not in ("missing", "crashed") for claim in judged for check in claim["checks"]
+        claim["checks"] and all(check["outcome"] not in ("missing", "crashed") for check in claim["checks"])
+        for claim in judged
     )
     unexpected = sum(claim["unexpected"] for claim in judged)
     status = run["exit_status"]

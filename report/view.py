@@ -54,7 +54,7 @@ def figure_rows(claim: Claim) -> list[dict[str, Any]]:
     for check in claim["checks"]:
         for figure in check["figures"]:
             groups.setdefault(figure["name"], []).append((check, figure))
-    worst = [max(group, key=lambda pair: (not pair[1]["holds"], notation.miss(pair[1]))) for group in groups.values()]
+    worst = [max(group, key=lambda pair: notation.badness(pair[1])) for group in groups.values()]
     shown = [figure for _, figure in worst]
     columns = [notation.column(show, shown) for show in (notation.documented, notation.measured, notation.limit)]
     return [
