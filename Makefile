@@ -13,7 +13,7 @@ claims: .venv/installed
 	$(BIN)/pytest -n auto --device $(DEVICE) $(ARGS)
 
 test: .venv/installed
-	$(BIN)/pytest tests -p pytester -n auto $(ARGS)
+	$(BIN)/pytest tests -n auto $(ARGS)
 
 lint: .venv/lint-installed
 	$(BIN)/ruff check .

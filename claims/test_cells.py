@@ -90,27 +90,57 @@ def test_gradients_are_the_chain_rule(cell, draw, tolerance, evidence):
                 evidence.close_gradient(f"∂L/∂{name}", gradients.parameters[name], gradient, within, scale, at)
 
 
+@pytest.mark.claim("cells.gradient-parity")
+def test_gradients_reach_back_through_a_long_batch(cell, draw, tolerance, evidence):
+    """∂L/∂x of each of 65,631 steps"""
+    batch, steps, features, units = LONG
+    weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features)
+    h, c = draw.start(cell, batch, units)
+    pull = {"outputs": draw.upstream(batch, steps, units)}
+    truth = oracle.backward(oracle.forward(weights, x, h, c), **pull)
+    found = cell(weights).gradients(x, h, c, pull)[0]
+    evidence.close_gradient("∂L/∂x", found.x, truth.x, tolerance.gradient(cell, weights, steps), at=named(LONG))
+
+
+@pytest.mark.claim("cells.parameters-alone")
+def test_parameters_have_their_gradients_when_nothing_else_asks_for_one(cell, draw, tolerance, evidence):
+    """∂L/∂θ is the same whether or not ∂L/∂x and ∂L/∂h_0 are computed too"""
+    weights, x = draw.weights(cell.kind), draw.inputs()
+    h, c = draw.start(cell)
+    loaded, pull = cell(weights), {"outputs": draw.upstream(3, 5, 7)}
+    whole, alone = (loaded.gradients(x, h, c, pull, of_inputs=asked)[0].parameters for asked in (True, False))
+    for name, gradient in whole.items():
+        evidence.close_gradient(f"∂L/∂{name} alone", alone[name], gradient, tolerance.gradient(cell, weights, 5))
+
+
 @pytest.mark.claim("cells.strides")
 def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence):
     """Inputs, states and upstream gradients that are views of other arrays give what their copies give."""
-    weights, x = draw.weights(cell.kind), as_dtype(cell, draw.inputs(3, 5, 4))
-    h, c = (None if s is None else as_dtype(cell, s) for s in draw.start(cell))
-    upstream = {"outputs": as_dtype(cell, draw.upstream(3, 5, 7)), "h": as_dtype(cell, draw.upstream(3, 7))}
+    weights = draw.weights(cell.kind)
+    given = {"x": draw.inputs(3, 5, 4), **dict(zip("hc", draw.start(cell), strict=True))}
+    upstream = {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7), "c": draw.upstream(3, 7)}
+    if not cell.has_cell_state:
+        del given["c"], upstream["c"]
     loaded, within, slope = cell(weights), tolerance.state(cell, weights, 5), tolerance.gradient(cell, weights, 5)
-    for how, view in {"transposed": transposed, "every other": every_other, "expanded": expanded}.items():
-        if how == "expanded":
-            upstream = {name: np.ascontiguousarray(expanded(u)) for name, u in upstream.items()}
-        run, plain = loaded.run(view(x), view(h), None if c is None else view(c)), loaded.run(*copied(view, x, h, c))
-        evidence.close("max |h_t - that of a copy|", run.outputs, plain.outputs, within, at=how)
-        pulled = loaded.gradients(
-            view(x), view(h), None if c is None else view(c), {n: view(u) for n, u in upstream.items()}
-        )
-        truth = loaded.gradients(*copied(view, x, h, c), {n: copied(view, u)[0] for n, u in upstream.items()})
-        evidence.close_gradient("max |∂L/∂x - that of a copy|", pulled[0].x, truth[0].x, slope, at=how)
-        for name, gradient in truth[0].parameters.items():
-            evidence.close_gradient(
-                f"max |∂L/∂{name} - that of a copy|", pulled[0].parameters[name], gradient, slope, at=how
-            )
+    for view in (transposed, every_other, expanded):
+        strided = {name: view(as_dtype(cell, array)) for name, array in given.items()}
+        pull = {name: view(as_dtype(cell, array)) for name, array in upstream.items()}
+        run, plain = loaded.run(**strided), loaded.run(**copies(strided))
+        how = view.__name__.replace("_", " ")
+        evidence.close("h_t - those of copies", run.outputs, plain.outputs, within, at=how)
+        found, truth = gradients(loaded, strided, pull), gradients(loaded, copies(strided), copies(pull))
+        for name, gradient in truth.items():
+            evidence.close_gradient(f"∂L/∂{name} - that of copies", found[name], gradient, slope, at=how)
+
+
+def gradients(loaded, given, pull):
+    """The gradients of everything that has one, by name."""
+    found = loaded.gradients(given["x"], given["h"], given.get("c"), pull)[0]
+    return {name: getattr(found, name) for name in given} | found.parameters
+
+
+def copies(arrays):
+    return {name: np.array(array) for name, array in arrays.items()}
 
 
 def transposed(a):
@@ -124,14 +154,8 @@ def every_other(a):
 
 
 def expanded(a):
-    """One row, shown as all of them with stride 0."""
-    return np.broadcast_to(a[:1], a.shape).copy() if a.ndim == 1 else np.lib.stride_tricks.as_strided(
-        a, a.shape, (0, *a.strides[1:])
-    )  # fmt: skip
-
-
-def copied(view, *arrays):
-    return [None if a is None else np.array(view(a)) for a in arrays]
+    """The first row, shown as all of them with stride 0."""
+    return np.lib.stride_tricks.as_strided(a, a.shape, (0, *a.strides[1:]))
 
 
 @pytest.mark.claim("cells.backward-twice")
@@ -143,6 +167,8 @@ def test_a_second_backward_pass_finds_the_same(cell, draw, evidence):
     first, between, again = cell(weights).gradients(x, h, c, pull, {"h": draw.upstream(3, 7)}, pull)
     evidence.equal("∂L/∂x, first and again", again.x, first.x)
     evidence.equal("∂L/∂h_0, first and again", again.h, first.h)
+    if c is not None:
+        evidence.equal("∂L/∂C_0, first and again", again.c, first.c)
     for name, gradient in first.parameters.items():
         evidence.equal(f"∂L/∂{name}, first and again", again.parameters[name], gradient)
     evidence.at_least("|∂L/∂x| of another loss differs", np.abs(between.x - first.x).max(), 1e-3)
@@ -161,10 +187,16 @@ def test_the_same_call_gives_the_same_bits(cell, draw, evidence):
     loaded.run(other_x, *other_start, training=True)
     again, other_again = loaded.run(x, h, c), other.run(other_x, *other_start)
     evidence.equal("outputs, first call and a later one", again.outputs, first.outputs)
+    evidence.equal("h_T, first call and a later one", again.h, first.h)
+    if c is not None:
+        evidence.equal("C_T, first call and a later one", again.c, first.c)
     evidence.equal("outputs of another instance, first call and a later one", other_again.outputs, other_first.outputs)
     evidence.equal("outputs of a new instance with the same weights", cell(weights).run(x, h, c).outputs, first.outputs)
     repeated = loaded.gradients(x, h, c, pull)[0]
     evidence.equal("∂L/∂x, first call and a later one", repeated.x, gradient.x)
+    evidence.equal("∂L/∂h_0, first call and a later one", repeated.h, gradient.h)
+    if c is not None:
+        evidence.equal("∂L/∂C_0, first call and a later one", repeated.c, gradient.c)
     for name, value in gradient.parameters.items():
         evidence.equal(f"∂L/∂{name}, first call and a later one", repeated.parameters[name], value)
 
@@ -195,6 +227,7 @@ def test_an_omitted_state_is_zero(cell, draw, evidence):
         x, zeros = draw.inputs(batch, steps), np.zeros((batch, 7))
         loaded = cell(weights)
         omitted, given = loaded.run(x), loaded.run(x, zeros, zeros if cell.has_cell_state else None)
+        evidence.equal(f"h_t without, first and again, B {batch} T {steps}", loaded.run(x).outputs, omitted.outputs)
         evidence.equal(f"h_t without and with zeros, B {batch} T {steps}", omitted.outputs, given.outputs)
         if cell.has_cell_state:
             evidence.equal(f"C_T without and with zeros, B {batch} T {steps}", omitted.c, given.c)
@@ -258,7 +291,12 @@ def test_far_pre_activations_saturate_and_stay_finite(cell, draw, reach, toleran
         driven = weights.change(gate, b_x=lambda b: b + np.round(reach * np.cos(np.arange(units))))
         run, truth = cell(driven).run(x, h, c), oracle.forward(driven, x, h, c)
         within = tolerance.state(cell, weights, 4)
-        evidence.close("max |h_t - oracle|", run.outputs, truth.outputs, within, at=f"{gate} driven to ±{reach:g}")
+        at = f"{gate} driven to ±{reach:g}"
+        evidence.close("max |h_t - oracle|", run.outputs, truth.outputs, within, at)
+        pull = {"outputs": draw.upstream(3, 4, units)}
+        found, slopes = cell(driven).gradients(x, h, c, pull)[0], oracle.backward(truth, **pull)
+        evidence.close_gradient("∂L/∂x", found.x, slopes.x, tolerance.gradient(cell, weights, 4), at=at)
+        evidence.close_gradient("∂L/∂h_0", found.h, slopes.h, tolerance.gradient(cell, weights, 4), at=at)
 
 
 @pytest.mark.claim("cells.empty-sequence")

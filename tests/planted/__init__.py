@@ -1,0 +1,27 @@
+"""Planted faults: broken cells as subjects, and the real claims run over them.
+
+Each fault is a class of its own: a cell with one wrong equation, or a net that calls a sound cell wrongly. `PLANTED`
+has them as subjects by name, and `verdicts(subject, claims)` says what the claims make of one.
+"""
+
+from __future__ import annotations
+
+from planted import backward, calls, counts, gru, loading, lstm, rnn, subtle, variants
+from planted.plant import PATCHES, PLANTED
+from planted.run import Judged, verdicts
+
+__all__ = [
+    "PATCHES",
+    "PLANTED",
+    "Judged",
+    "backward",
+    "calls",
+    "counts",
+    "gru",
+    "loading",
+    "lstm",
+    "rnn",
+    "subtle",
+    "variants",
+    "verdicts",
+]

@@ -1,0 +1,205 @@
+"""No claim is a check that cannot fail: for each one a planted fault turns its verdict, by measurement.
+
+A claim that is expected to hold is refuted by a broken cell; a statement that is expected to be refuted comes true for
+one. An error, a crash or a skipped check does not count.
+"""
+
+from __future__ import annotations
+
+import pytest
+from planted import PATCHES, PLANTED, verdicts
+from planted.run import the_catalogue
+
+from fixtures.subjects import BUILT_IN
+
+TURNED_BY = {
+    # The cells
+    "cells.step-parity": """
+        ExchangedGates CandidateForOutput TransposedKernel RecurrentBiasLeftOut InputBiasTwice OneBiasForAllGates
+        OneRecurrentKernelForAllGates NoOutputTanh HardSigmoid OvershootingSigmoid CoupledInputGate StaleCellShown
+        ForgetBiasTwice UnitsBeyond128Lost TenBitMantissa CellInHalf InitialCellIgnored ResetBeforeProduct
+        ResetAfterProduct ResetIgnored InnerBiasLeftOut PeepholesExchanged PeepholeAfterTheSigmoid
+        OutputPeepsAtTheOldCell
+        """,
+    "cells.sequence-parity": """
+        StateNotCarried InitialStateIgnored BatchAndTimeExchanged Beyond65536Lost TrainingDiffers
+        """,
+    "cells.gradient-parity": """
+        HiddenStateDetached CellDetached TruncatedBackward CellGradientTwice TanhTwiceInTheDerivative
+        BiasGradientDropped BiasGradientDoubled KernelGradientOneStepLate DetachedState GradientBeyond65536Lost
+        """,
+    "cells.parameters-alone": "NoParameterGradientWithoutInputs",
+    "cells.strides": "StridesIgnored GradientStridesIgnored",
+    "cells.backward-twice": "SavedStateOverwritten UpstreamOverwritten NoisyStateGradient",
+    "cells.repeatable": "StateLeaks InstancesShareOneCell GradientsPileUp NoisyInputGradient",
+    "cells.arguments-untouched": "StateChangedInPlace ParametersChangedInPlace",
+    "cells.omitted-state": "RecurrentBiasSkippedAtFirst OmittedStateIsTheLastOne NoisyCell",
+    "cells.steps-are-the-sequence": "OneStepCallsDiffer StateNotCarried OutputBufferReused",
+    "cells.rows-alone": "RowsMixed",
+    "cells.number-format": "WideNumbers",
+    "cells.saturation": "NaiveExponentials NotANumberFarOut",
+    "cells.empty-sequence": "EmptySequenceResets",
+    # Layouts
+    "layouts.round-trip": "sign_forgotten_in_reading",
+    "layouts.notebook-round-trip": "TorchBlocksInAnotherOrder",
+    "layouts.column-form": "TransposedKernel",
+    "layouts.row-form": "TransposedKernel",
+    "layouts.lstm-blocks": "CandidateForOutput TorchBlocksInAnotherOrder",
+    "layouts.gru-blocks": "ExchangedResetAndUpdate UpdateWrites",
+    "layouts.kernel-rows": "TransposedKernel",
+    "layouts.two-biases": "RecurrentBiasLeftOut InputBiasTwice",
+    "layouts.inner-bias": "InnerBiasOutside InnerBiasLeftOut",
+    "layouts.agreement-is-exact": "RoundedOnce",
+    "layouts.notebook-lstm-parity": "TenBitMantissa",
+    "layouts.notebook-ranges": "HardSigmoid",
+    "layouts.gates-in-closed-interval": "OvershootingSigmoid",
+    "layouts.gates-in-open-interval": "ClippedGates",
+    "layouts.gates-follow-the-context": "GatesBlindToState",
+    # The GRU's conventions
+    "conventions.deck-equations": "DecksUpdateKeeps ResetAfterProduct",
+    "conventions.lesson-equations": "DecksUpdateKeeps ResetAfterProduct",
+    "conventions.pytorch-equations": "UpdateWrites ResetBeforeProduct",
+    "conventions.update-gate-is-a-relabelling": "UpdateBiasOne",
+    "conventions.reset-placement-is-another-function": "ResetBeforeProduct ResetAfterProduct",
+    "conventions.reset-placements-coincide": "ResetIgnored",
+    "conventions.printed-disagreement": "ResetBeforeProduct",
+    "conventions.notebook-parity": "TorchsHalfState",
+    "conventions.notebook-ranges": "DecksHardSigmoid",
+    "conventions.convex-state": "SumForMean",
+    "conventions.lstm-cell-grows": "ClippedCell NaiveTanhOfTheCell",
+    # The carousel
+    "carousel.preserves-cell": "LeakyForgetGate",
+    "carousel.notebook-thousand-steps": "LeakyForgetGate",
+    "carousel.forty-is-one": "LeakyForgetGate",
+    "carousel.minus-forty-is-zero": "HardSigmoid",
+    "carousel.minus-forty-is-small": "HardSigmoid",
+    "carousel.preserved-indefinitely": "HardSigmoid",
+    "carousel.drift-at-forty": "HardSigmoid",
+    "carousel.error-is-constant": "TruncatedBackward CellDetached",
+    "carousel.leak-bound": "NoInputGate",
+    "carousel.deck-gru-is-frozen": "DecksUpdateKeeps DecksHalfState",
+    "carousel.deck-gru-printed": "DecksHardSigmoid",
+    "carousel.gru-frozen-for-every-state": "DecksHardSigmoid",
+    "carousel.gru-frozen-to-rounding": "LeakyState",
+    "carousel.same-gates-opposite-outcome": "UpdateWrites",
+    # Forced gates
+    "forced-gates.rnn-with-a-second-tanh": "NoOutputTanh",
+    "forced-gates.notebook-almost": "NoOutputTanh",
+    "forced-gates.notebook-values": "HardSigmoid",
+    "forced-gates.bounded": "NoOutputTanh",
+    "forced-gates.who-erases": "ExchangedGates",
+    "forced-gates.output-gate-exposes": "NoOutputTanh",
+    "forced-gates.gru-as-rnn": "InnerBiasLeftOut",
+    "forced-gates.gru-as-mlp": "ResetIgnored",
+    "forced-gates.reset-does-not-forget": "ResetOnTheState",
+    "forced-gates.reset-forgets": "UpdateStuckAtZero",
+    # The highway
+    "highway.lstm-product": "TanhOnTheHighway CellDetached",
+    "highway.gru-product": "DetachedState",
+    "highway.no-matrix-on-it": "TanhOnTheHighway",
+    "highway.whole-jacobian": "HiddenStateDetached",
+    "highway.decomposition": "TruncatedBackward",
+    "highway.closed-output-gate": "GatesPeep",
+    "highway.gru-route-stays-open": "UpdateBlindToState",
+    "highway.per-unit": "OneForgetGateForAll",
+    "highway.rnn-product": "TanhTwiceInTheRNNsDerivative",
+    "highway.lesson-product": "LessonsBackward",
+    "highway.notebook-lstm": "ForgetBiasTwice",
+    "highway.notebook-gru": "DecksUpdateKeeps",
+    "highway.jacobian-table": "HiddenStateDetached",
+    "highway.off-diagonal-norm": "HiddenStateDetached",
+    "highway.off-diagonal-entries": "CellOneUnitOff",
+    "highway.diagonal-entries": "CellOneUnitOff",
+    "highway.guaranteed-floor": "HiddenStateDetached CellGradientTwice",
+    "highway.no-floor": "HiddenStateDetached",
+    "highway.three-objects": "HiddenStateDetached TanhTwiceInTheRNNsDerivative",
+    "highway.set-by-the-bias-alone": "ForgetGateFromBiasAlone",
+    "highway.lstm-reach": "HiddenStateDetached",
+    "highway.rnn-reach-decays": "NoTanh",
+    "highway.spectral-radius": "NoTanh",
+    "highway.rnn-explodes-on-the-slider": "NoTanh",
+    "highway.rnn-never-flat": "NoTanh CoarseScale",
+    "highway.rnn-crossover": "NoTanh CoarseScale",
+    "highway.beyond-the-product": "HiddenStateDetached",
+    "highway.indirect-terms-vanish-or-explode": "HiddenStateDetached",
+    "highway.bias-lifts-reach": "HiddenStateDetached",
+    "highway.curve-above-the-floor": "HiddenStateDetached",
+    "highway.half-life": "LeakyForgetGate",
+    "highway.forget-gate-alone-decides": "HiddenStateDetached",
+    # Forgetting
+    "forgetting.notebook-trace": "NoTanh",
+    "forgetting.gone-in-a-handful-of-steps": "ZoneoutLeftOn",
+    "forgetting.points-nowhere-near": "ZoneoutLeftOn",
+    "forgetting.nothing-protects-the-signal": "RecurrenceLeftOut",
+    "forgetting.a-latch-keeps-it": "RecurrenceLeftOut",
+    "forgetting.small-weights-shrink-the-state": "InputLeftOut",
+    "forgetting.inputs-drive-the-state": "InputLeftOut",
+    "forgetting.moves-without-noise": "ZoneoutLeftOn",
+    "forgetting.small-scale-collapses-faster": "InputLeftOut",
+    "forgetting.small-scale-follows-its-inputs": "InputLeftOut",
+    "forgetting.no-setting-keeps-it": "ZoneoutLeftOn",
+    "forgetting.no-scale-holds-the-signal": "RecurrenceLeftOut",
+    "forgetting.widget-six": "RecurrenceLeftOut",
+    # Variants
+    "variants.peephole-equations": "OutputPeepsAtTheOldCell PeepholeAfterTheSigmoid PeepholesExchanged",
+    "variants.layout-of-peepholes": "PeepholesExchanged",
+    "variants.gates-blind-behind-a-shut-output": "GatesPeep",
+    "variants.peepholes-see-behind-a-shut-output": "PeepholesIgnored",
+    "variants.coupled-writes-where-it-forgets": "GatesNotCoupled",
+    "variants.coupled-is-the-tied-lstm": "ExchangedGates GatesNotCoupled",
+    "variants.notebook-shapes": "StateTransposed",
+    "variants.parameter-counts": "LSTMWithSecondBiases CoupledLSTMWithInputGate",
+    "variants.full-peepholes-add-matrices": "OnePeepholeMatrix",
+    "variants.diagonal-peepholes-add-vectors": "OnePeepholeVector",
+    "variants.peepholes-add-matrices": "DiagonalPeepholesStoredInFull",
+    "variants.gru-is-the-coupled-lstm": "GRUFromCoupledLSTM",
+    "variants.only-the-blend-is-shared": "UpdateWrites",
+    # Parameters
+    "parameters.formula": "LSTMWithSecondBiases",
+    "parameters.second-bias": "LSTMWithSecondBiases",
+    "parameters.recall-models": "LSTMWithSecondBiases",
+    "parameters.three-quarters": "GRUWithSecondBiases",
+    "parameters.ratio-never-changes": "GRUWithoutInnerBias",
+    "parameters.ratio-by-bias-convention": "GRUWithSecondBiases",
+    "parameters.inner-bias": "GRUWithoutInnerBias",
+    "parameters.coupled-like-gru": "CoupledLSTMWithInputGate",
+    "parameters.quadratic-once-h-exceeds-d": "SquareInputKernels",
+    "parameters.exponent": "DiagonalRecurrence",
+    "parameters.which-term-dominates": "DiagonalRecurrence",
+    "parameters.layers-of-the-module": "ResetIgnored",
+}
+"""The faults of `planted` that turn each claim, its natural enemies first of all."""
+
+CLAIMS_OF: dict[str, list[str]] = {}
+for _claim, _faults in TURNED_BY.items():
+    for _fault in _faults.split():
+        CLAIMS_OF.setdefault(_fault, []).append(_claim)
+
+
+def test_every_claim_is_here():
+    assert set(TURNED_BY) == set(the_catalogue().claims)
+
+
+def test_every_fault_is_used():
+    assert set(CLAIMS_OF) == set(PLANTED)
+
+
+def not_turned(fault, claims, monkeypatch):
+    """The claims that say of a faulty cell what they say of a sound one, or say nothing by measurement."""
+    if fault in PATCHES:
+        monkeypatch.setattr(*PATCHES[fault])
+    said = verdicts(PLANTED[fault], claims)
+    return {claim: str(said[claim]) for claim in claims if not said[claim].turned}
+
+
+@pytest.mark.parametrize("fault", sorted(CLAIMS_OF))
+def test_a_planted_fault_turns(fault, monkeypatch):
+    """Every claim that names the fault says the opposite of what is expected of a sound cell."""
+    assert not not_turned(fault, CLAIMS_OF[fault], monkeypatch)
+
+
+def test_a_sound_cell_turns_nothing():
+    """What turns a claim is the fault, not how it is planted."""
+    lstm = next(subject for subject in BUILT_IN if subject.kind == "lstm")
+    claims = [claim for claim in TURNED_BY if claim.startswith(("cells.", "carousel."))]
+    assert not [claim for claim, judged in verdicts(lstm, claims).items() if judged.turned]
