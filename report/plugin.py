@@ -202,7 +202,10 @@ class ClaimReport:
             of_chapter = [claim for claim in document["claims"] if claim["chapter"] == chapter["id"]]
             if of_chapter:
                 as_expected = sum(not claim["unexpected"] for claim in of_chapter)
-                terminalreporter.write_line(f"  {chapter['title']}: {as_expected} of {len(of_chapter)} as expected")
+                absent = sum(claim["verdict"] == "not-applicable" for claim in of_chapter)
+                aside = f", {absent} of them not applicable" if absent else ""
+                counted = f"{as_expected} of {len(of_chapter)} as expected{aside}"
+                terminalreporter.write_line(f"  {chapter['title']}: {counted}")
         terminalreporter.write_line(f"report: {self.path('html')}")
 
 
