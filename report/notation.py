@@ -104,6 +104,8 @@ def limit(figure: Figure, scientific: bool = False) -> str:
     """What is allowed, with its relation: "≤ 1.00e-06", "≥ 0.900", "± 5.00e-04", "0", "equal"."""
     if figure["relation"] == "==" or (figure["relation"] == "≈" and is_exact(figure)):
         return "equal"
+    if figure["relation"] == "shown":
+        return "not judged"
     if figure["allowed"] is None:
         return "–"
     if is_exact(figure):
@@ -144,6 +146,8 @@ def distance(figure: Figure) -> str:
     """How far the figure is from its limit, in words: "0.12 of the limit", "12× the limit", "exact"."""
     x, allowed, target = (number(figure[key]) for key in ("measured", "allowed", "documented"))
     holds = figure["holds"]
+    if figure["relation"] == "shown":
+        return "beside the printed one"
     if x is None:
         return "not measured" if figure["measured"] is None else "equal" if holds else "not equal"
     if not math.isfinite(x):

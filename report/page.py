@@ -19,7 +19,7 @@ from report.sentence import Document, Ref
 
 __all__ = ["fragment", "significant", "standalone", "verdict_sentence"]
 
-PICTURE = "reach"  # the figure that shows the story
+PICTURE = ("accuracy-by-gap", "reach")  # the figure that shows the story, the first of these that is there
 OPENED = 20  # unexpected claims beyond these stay closed
 BADGES = {
     "good": "✓ As expected",
@@ -74,7 +74,7 @@ def _context(document: Document) -> dict[str, Any]:
             (part.id, True) if isinstance(part, Ref) else (part, False) for part in sentence.verdict(document)
         ],
         "ran": _ran(document),
-        "picture": next((figure for figure in figures if figure["id"] == PICTURE and figure["svg"]), None),
+        "picture": next((each for id in PICTURE for each in figures if each["id"] == id and each["svg"]), None),
         "alarming": [cards[claim["id"]] for claim in alarming],
         "opened": OPENED,
         "chapters": [_chapter(chapter, claims, cards, figures) for chapter in document["chapters"]],
@@ -122,14 +122,16 @@ def _chapter(
 
 def _figure(document: Document, figure: Mapping[str, Any], drawings: Mapping[str, str]) -> dict[str, Any]:
     curves = chosen(document, figure["id"])
-    sources = Counter(curve.source for curve in curves if curve.source)
-    several = len(sources) > 1
-    drawn = "; ".join(
-        f"{source} ({sentence.counted(n, 'curve')})" if several else source for source, n in sources.items()
-    )
-    scales = [index for index, axis in enumerate("xy") if figure[f"{axis}scale"] == "log"]
+    style = figure.get("style", "line")
+    sources: Counter[str] = Counter()
+    for curve in filter(lambda curve: curve.source, curves):
+        sources[curve.source] += len(curve.x) if style == "points" else 1
+    several, noun = len(sources) > 1, {"line": "curve", "points": "point", "map": "panel"}[style]
+    drawn = "; ".join(f"{source} ({sentence.counted(n, noun)})" if several else source for source, n in sources.items())
+    scales = [index for index, axis in enumerate("xy") if style != "map" and figure[f"{axis}scale"] == "log"]
     return {
         **figure,
+        "style": style,
         "svg": Markup(drawings[figure["id"]]) if figure["id"] in drawings else None,
         "curves": bool(curves),
         "drawn": drawn,

@@ -23,6 +23,7 @@ import pytest
 from report import journal, page, verdicts
 from report.pytest_html import DOCUMENT
 
+CARRIED = ("subject", "dtype", "figures", "curves", "statistics")
 SNAPSHOT_EVERY = 10.0
 """Seconds between two rewritings of the unfinished report."""
 
@@ -110,7 +111,7 @@ class ClaimReport:
         known["outcome"] = "crashed" if report.nodeid in self.crashed else _outcome(report, evidence)
         known["seconds"] = round(known["seconds"] + report.duration, 3)
         known["message"] = _message(report, evidence)
-        known |= {key: evidence[key] for key in ("subject", "dtype", "figures", "curves") if evidence.get(key)}
+        known |= {key: evidence[key] for key in CARRIED if evidence.get(key)}
         assert self.journal is not None
         self.journal.append({"event": "check", **known})
         if time.monotonic() - self.snapshot > SNAPSHOT_EVERY:

@@ -166,14 +166,17 @@ def statistics(claim: Claim) -> list[str]:
         if not (numbers := check["statistics"]):
             continue
         low, high = map(notation.significant, numbers["interval"])
-        text = f"{numbers['successes']} of {counted(numbers['seeds'], 'seed')} succeeded"
+        text = f"{numbers['successes']} of {counted(numbers['seeds'], 'seed')}"
         text += f" ({place(check)})" if place(check) else ""
-        text += f"; Clopper–Pearson interval of the rate {low} to {high}"
-        text += f"; claimed rate {notation.significant(numbers['rate'])}" if numbers["rate"] is not None else ""
+        text += f"; 95 % interval of the rate {low} to {high} (Clopper–Pearson)"
+        claimed = "every seed" if numbers["direction"] == "every" else f"{numbers['direction']} {numbers['rate']:g}"
+        text += f"; claimed: {claimed}"
         if numbers["false_failure"] is not None:
-            text += f"; a true claim fails with probability {notation.significant(numbers['false_failure'])}"
+            wrong = notation.significant(numbers["false_failure"])
+            text += f"; the wrong verdict comes about with probability {wrong}"
         if numbers["detects"] is not None:
-            text += f"; detects {notation.significant(numbers['detects'])}"
+            other = "below" if numbers["direction"] == "at least" else "above"
+            text += f"; a rate {other} {notation.significant(numbers['detects'])} is found out with probability 0.99"
         sentences.append(f"{text}.")
     return sentences
 

@@ -86,6 +86,7 @@ def sample_document() -> dict[str, Any]:
         "successes": 16,
         "seeds": 16,
         "interval": [0.794, 1.0],
+        "direction": "at least",
         "rate": 0.9,
         "false_failure": 1e-3,
         "detects": 0.5,

@@ -83,6 +83,14 @@ class LeakyForgetGate(BrokenLSTM):
 
 
 @plant
+class ForgetGateStuckOpen(BrokenLSTM):
+    """Nothing is ever forgotten, as in the cell of 1997."""
+
+    def remember(self, f, i, g, c):
+        return c + i * g
+
+
+@plant
 class CoupledInputGate(BrokenLSTM):
     """The input gate of a plain LSTM is 1 - f."""
 

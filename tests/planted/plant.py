@@ -42,15 +42,15 @@ def plant_as(name: str, kind: str, build: Callable[[Weights, torch.dtype, str], 
     return broken
 
 
-PATCHES: dict[str, tuple[Any, str, Any]] = {}
-"""Faults outside the cells, by name: a module, a name in it, and what stands there instead. Their subject is sound."""
+PATCHES: dict[str, list[tuple[Any, str, Any]]] = {}
+"""Faults outside the cells, by name: modules, names in them, and what stands there instead. Their subject is sound."""
 
 
 def plant_in(module: Any, attribute: str) -> Callable[[Any], Any]:
     """Decorator: plant a function in the place of a module's, under a sound LSTM."""
 
     def decorate(broken: Any) -> Any:
-        PATCHES[broken.__name__] = (module, attribute, broken)
+        PATCHES[broken.__name__] = [(module, attribute, broken)]
         return plant_as(broken.__name__, "lstm", BrokenNet, broken)
 
     return decorate

@@ -21,6 +21,14 @@ class NoTanh(cells.RNN):
 
 
 @plant
+class RecurrenceByAConstant(cells.RNN):
+    """Each unit keeps six tenths of itself, and no unit sees another."""
+
+    def step(self, x, h):
+        return 0.6 * h + 0.4 * super().step(x, torch.zeros_like(h))
+
+
+@plant
 class RecurrenceLeftOut(cells.RNN):
     """Each state is made of its input alone."""
 

@@ -1,0 +1,33 @@
+"""The recall task: a key, a gap of fillers, a query; the answer is the key (N §1.b).
+
+Of 13 symbols 0 to 7 are keys, 8 to 11 fillers, 12 the query. A sequence has gap + 2 symbols.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+KEYS, FILLERS = 8, 4
+WIDTH = KEYS + FILLERS + 1
+QUERY = KEYS + FILLERS
+SYMBOLS = "ABCDEFGHwxyz?"
+CHANCE = 1 / KEYS
+
+
+def tokens(n: int, gap: int, generator: torch.Generator) -> Tensor:
+    """n sequences (n, gap + 2) from a CPU generator, drawn as the notebook draws them: all keys, then all fillers."""
+    key = torch.randint(0, KEYS, (n,), generator=generator)
+    filler = torch.randint(KEYS, KEYS + FILLERS, (n, gap), generator=generator)
+    return torch.cat([key[:, None], filler, torch.full((n, 1), QUERY)], dim=1)
+
+
+def inputs(symbols: Tensor, device: str | torch.device = "cpu") -> Tensor:
+    """One-hot inputs, time first: (gap + 2, n, 13) in float32."""
+    return one_hot(symbols.T.to(device), WIDTH).to(torch.float32)
+
+
+def held_out(n: int, gap: int, seed: int = 1234) -> Tensor:
+    """The sequences on which every network of this gap is tested: 1000 of generator seed 1234 in the protocol."""
+    return tokens(n, gap, torch.Generator().manual_seed(seed))
