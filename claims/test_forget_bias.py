@@ -71,8 +71,8 @@ def test_an_lstm_started_at_bias_1_never_learns_a_gap_of_40(trained, evidence):
 @pytest.mark.claim("forget-bias.one-seldom-learns")
 @pytest.mark.training("lstm-40-bias-1", about="lstm")
 def test_an_lstm_started_at_bias_1_seldom_learns_a_gap_of_40(trained, evidence):
-    """95 % within 400 steps at a rate of at most 0.25"""
-    evidence.rate("gap 40 is solved within 400 steps", solved(trained("lstm-40-bias-1")), at_most=0.25)
+    """95 % within 400 steps at a rate of at most 0.2"""
+    evidence.rate("gap 40 is solved within 400 steps", solved(trained("lstm-40-bias-1")), at_most=0.2)
 
 
 @pytest.mark.claim("forget-bias.one-stays-at-chance")
