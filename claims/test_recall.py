@@ -76,9 +76,10 @@ def test_a_gru_with_a_keep_bias_of_five_writes_two_thirds_of_a_percent(gru, evid
 @pytest.mark.training("rnn-5", "rnn-20", about="rnn")
 @pytest.mark.parametrize("gap", [5, 20])
 def test_a_plain_rnn_learns_gaps_of_5_and_20(trained, gap, evidence):
-    """95 % within 800 steps"""
+    """95 % within 800 steps: practically always at gap 5, for nine seeds in ten at gap 20"""
     runs = trained(f"rnn-{gap}")
-    evidence.rate(f"gap {gap} is solved within 800 steps", [run.solved for run in runs], at_least=0.99)
+    claimed = {5: 0.99, 20: 0.9}[gap]
+    evidence.rate(f"gap {gap} is solved within 800 steps", [run.solved for run in runs], at_least=claimed)
     evidence.shown("first step with 95 %, seed 0", firsts(runs)[0], {5: "100", 20: "200"}[gap])
     evidence.curve("accuracy-by-gap", "RNN", *every_seed(runs), [(gap, 1.0)])
 
