@@ -5,7 +5,6 @@ N §4.d, exercise 5. E19, E20. With bias 0 the notebook leaves PyTorch's initial
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from reference import recall, training
@@ -138,6 +137,8 @@ def test_between_biases_1_and_2_half_of_the_seeds_begin_to_learn(trained, eviden
 
 def crossing(biases, outcomes):
     """Where a logistic curve fitted to outcomes crosses one half, and the interval of the likelihood ratio (95 %)."""
+
+    from scipy.optimize import minimize  # takes longer to import than most claims to check
 
     def misfit(half, slope):
         p = np.clip(expit(slope * (biases - half)), 1e-9, 1 - 1e-9)

@@ -6,7 +6,6 @@ for the RNN and s = C for the LSTM, the indirect routes included.
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from fixtures.probes import step_factors
@@ -48,7 +47,7 @@ def test_the_notebooks_reach_of_the_lstm(lstm, bias, evidence):
         2.0: ("8.85e-01", "9.77e-01", "1.20e+00", "4.93e-04"),
         5.0: ("9.93e-01", "2.79e+00", "7.37e+00", "6.68e-01"),
     }[bias]
-    at = (1, 2, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60)
+    at = (1, 10, 20, 30, 40, 50, 60)
     reach = lstm_reach(lstm, bias, at)
     for T, document in zip((1, 30, 60), printed, strict=False):
         evidence.printed(f"reach after {T} steps", reach[at.index(T)], document)
@@ -61,7 +60,7 @@ def test_the_notebooks_reach_of_the_lstm(lstm, bias, evidence):
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1.5])
 def test_the_rnns_reach_is_nearly_a_straight_line_down(rnn, scale, evidence):
     """log reach falls about linearly in T for scales 0.5, 1.0, 1.5: a line explains 9/10 of it, reach(60) below 1e-3"""
-    at = tuple(range(3, 61, 3))
+    at = tuple(range(4, 61, 4))
     reach = rnn_reach(rnn, scale, at)
     usable = np.array(reach) > 100 * np.finfo("float32").tiny
     evidence.at_least("steps at which anything arrives", int(usable.sum()), 3)
@@ -88,9 +87,7 @@ def test_the_gradient_dies_although_the_spectral_radius_is_one(rnn, evidence):
 @pytest.mark.parametrize("steps", [20, 60, 120])
 def test_the_widgets_slider_tilts_the_rnn_up(rnn, steps, evidence):
     """For some scale from 0.3 to 1.8, reach(T) > reach(1)"""
-    growth = [
-        end / one for one, end in (rnn_reach(rnn, scale, (1, steps), steps) for scale in (0.3, 1.0, 1.4, 1.7, 1.8))
-    ]
+    growth = [end / one for one, end in (rnn_reach(rnn, scale, (1, steps), steps) for scale in (0.3, 1.0, 1.7, 1.8))]
     evidence.at_least(f"largest reach({steps}) / reach(1) on the slider", max(growth), 1.0)
 
 
@@ -124,7 +121,9 @@ def flattest(rnn):
     low, high = decades(rnn, 1.9), decades(rnn, 2.0)
     if not low < 0 < high:
         return 1.9 if abs(low) < abs(high) else 2.0
-    return brentq(lambda scale: decades(rnn, scale), 1.9, 2.0, xtol=1e-4)
+    from scipy.optimize import brentq  # takes longer to import than most claims to check
+
+    return brentq(lambda scale: decades(rnn, scale), 1.9, 2.0, xtol=1e-3)
 
 
 @pytest.mark.claim("highway.beyond-the-product")
@@ -154,13 +153,12 @@ def test_indirect_terms_can_vanish_or_explode(lstm, evidence):
 @pytest.mark.claim("highway.bias-lifts-reach")
 def test_a_larger_forget_bias_lifts_the_lstms_reach(lstm, evidence):
     """reach(60) rises with the forget bias from 0 over 2 to 5, and is flat or rising in T from b = 2 on"""
-    curves = [lstm_reach(lstm, bias, (1, 30, 60)) for bias in (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)]
-    ends = [curve[-1] for curve in curves]
-    evidence.at_least("reach(60) at b = 2 over that at b = 0", ends[2] / ends[0], 1e6)
-    evidence.at_least("reach(60) at b = 5 over that at b = 2", ends[5] / ends[2], 2.0)
-    evidence.at_most("reach(60) / reach(1) at b = 0", ends[0] / curves[0][0], 1e-6)
-    evidence.at_least("reach(60) / reach(1) at b = 2", ends[2] / curves[2][0], 1.0)
-    evidence.at_least("reach(60) / reach(1) at b = 5", ends[5] / curves[5][0], 5.0)
+    shut, half, opened = (lstm_reach(lstm, bias, (1, 60)) for bias in (0.0, 2.0, 5.0))
+    evidence.at_least("reach(60) at b = 2 over that at b = 0", half[1] / shut[1], 1e6)
+    evidence.at_least("reach(60) at b = 5 over that at b = 2", opened[1] / half[1], 2.0)
+    evidence.at_most("reach(60) / reach(1) at b = 0", shut[1] / shut[0], 1e-6)
+    evidence.at_least("reach(60) / reach(1) at b = 2", half[1] / half[0], 1.0)
+    evidence.at_least("reach(60) / reach(1) at b = 5", opened[1] / opened[0], 5.0)
 
 
 @pytest.mark.claim("highway.curve-above-the-floor")
