@@ -10,18 +10,10 @@ import torch
 
 from fixtures.probes import off_diagonal
 from fixtures.settings import Draw
+from fixtures.trained import median
 from reference import oracle
 
 GAPS = (20, 40, 80)
-
-
-def firsts(runs):
-    """The first evaluated step with 95 % of each run; the budget where there is none."""
-    return np.array([run.protocol.steps if run.first is None else run.first for run in runs])
-
-
-def median(runs):
-    return float(np.median(firsts(runs)))
 
 
 def learns(run):

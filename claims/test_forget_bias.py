@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from fixtures.trained import CHANCE_ERROR
 from reference import recall, training
 from reference.weights import GATES, Block, Weights
 
-CHANCE_ERROR = np.sqrt(recall.CHANCE * (1 - recall.CHANCE) / training.HELD_OUT)
 SWEEP = {0.0: "lstm-40-bias-0", 1.0: "lstm-40-bias-1", 1.5: "lstm-40-bias-1h", 2.0: "lstm-40-bias-2"}
 SWEEP |= {2.5: "lstm-40-bias-2h", 3.0: "lstm-40-bias-3"}
 

@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 
 from fixtures.probes import gru_gates, lstm_gates
+from fixtures.trained import CHANCE_ERROR, firsts, median
 from reference import layouts, recall, training
 
 GAPS = (5, 10, 20, 40, 80)
-CHANCE_ERROR = np.sqrt(recall.CHANCE * (1 - recall.CHANCE) / training.HELD_OUT)
-"""Standard error of an accuracy at chance over 1000 sequences: 0.0105."""
-
-
-def firsts(runs):
-    """The first evaluated step with 95 % of each run; the budget where there is none."""
-    return np.array([run.protocol.steps if run.first is None else run.first for run in runs])
 
 
 def every_seed(runs):
@@ -131,7 +125,7 @@ def test_a_plain_rnn_stays_at_chance_for_the_whole_run(trained, gap, evidence):
 @pytest.mark.training("rnn-5", "rnn-10", "rnn-20", about="rnn")
 def test_a_plain_rnn_needs_more_steps_for_a_longer_gap(trained, evidence):
     """Median first step: gap 5 < gap 10 < gap 20"""
-    medians = [float(np.median(firsts(trained(f"rnn-{gap}")))) for gap in (5, 10, 20)]
+    medians = [median(trained(f"rnn-{gap}")) for gap in (5, 10, 20)]
     evidence.at_least("median steps at gap 10 over gap 5", medians[1] / medians[0], 1.1, documented="1.75")
     evidence.at_least("median steps at gap 20 over gap 10", medians[2] / medians[1], 1.1, documented="1.14")
 
@@ -162,7 +156,7 @@ def test_an_lstm_needs_no_more_than_75_steps_at_any_gap(trained, evidence):
 @pytest.mark.training(*(f"lstm-{gap}" for gap in GAPS), about="lstm")
 def test_an_lstms_steps_hardly_grow_with_the_gap(trained, evidence):
     """Median first step 50 to 75 up to gap 40, at most 125 at gap 80, where the sequence is twelve times as long"""
-    medians = {gap: float(np.median(firsts(trained(f"lstm-{gap}")))) for gap in GAPS}
+    medians = {gap: median(trained(f"lstm-{gap}")) for gap in GAPS}
     for gap in GAPS[:-1]:
         evidence.at_most(f"median first step, gap {gap}", medians[gap], 75, documented={5: 50, 20: 50}.get(gap, 75))
     evidence.at_most("median first step, gap 80", medians[80], 125, documented=50)
@@ -187,7 +181,7 @@ def test_a_gru_with_an_open_update_gate_learns_every_gap(trained, gap, evidence)
 @pytest.mark.parametrize("gap", GAPS)
 def test_a_gru_needs_several_times_an_lstms_steps(trained, gap, evidence):
     """Median first step at least twice the LSTM's, at every gap"""
-    gru, lstm = (float(np.median(firsts(trained(f"{net}-{gap}")))) for net in ("gru", "lstm"))
+    gru, lstm = (median(trained(f"{net}-{gap}")) for net in ("gru", "lstm"))
     evidence.at_least("median steps, GRU over LSTM", gru / lstm, 2.0)
     evidence.at_least("median steps, GRU", gru, 150)
 
@@ -197,7 +191,7 @@ def test_a_gru_needs_several_times_an_lstms_steps(trained, gap, evidence):
 @pytest.mark.parametrize("gap", [5, 10])
 def test_at_short_gaps_a_gru_is_slower_than_a_plain_rnn(trained, gap, evidence):
     """Median first step at least 1.5 times the RNN's, at gaps 5 and 10"""
-    gru, rnn = (float(np.median(firsts(trained(f"{net}-{gap}")))) for net in ("gru", "rnn"))
+    gru, rnn = (median(trained(f"{net}-{gap}")) for net in ("gru", "rnn"))
     document = {5: "2.75", 10: "1.57"}[gap]
     evidence.at_least("median steps, GRU over RNN", gru / rnn, 1.5, documented=document)
 
@@ -206,5 +200,5 @@ def test_at_short_gaps_a_gru_is_slower_than_a_plain_rnn(trained, gap, evidence):
 @pytest.mark.training("gru-20", "rnn-20", about="gru rnn")
 def test_at_a_gap_of_20_a_gru_is_slower_than_a_plain_rnn(trained, evidence):
     """Median first step larger than the RNN's; seed 0 printed 275 against 200"""
-    gru, rnn = (float(np.median(firsts(trained(f"{net}-20")))) for net in ("gru", "rnn"))
+    gru, rnn = (median(trained(f"{net}-20")) for net in ("gru", "rnn"))
     evidence.at_least("median steps, GRU over RNN", gru / rnn, 1.0, documented="1.38")
