@@ -210,10 +210,15 @@ def mean_error(run, when):
 @pytest.mark.claim("gradient-flow.flat-over-the-second-half")
 @pytest.mark.training("lstm-40-whole", about="lstm")
 def test_a_trained_lstms_gradient_is_smallest_and_flat_over_the_second_half(trained, evidence):
-    """From t = 30 on within a factor of 2 of the least"""
-    found = [of_run(run, "after", CURVE) for run in trained("lstm-40-whole")]
-    flat = [max(after[t] for t in after if t >= 30) < 2 * min(after.values()) for after in found]
-    evidence.rate("the gradient is flat and least over the second half", flat, at_least=0.99)
+    """From t = 30 on within a factor of 2 of the least, for every seed; of five seeds measured before, two"""
+    runs = trained("lstm-40-whole", until=lambda run: not flat(run), most=8)
+    evidence.every("the gradient is flat and least over the second half", [flat(run) for run in runs], rate=0.4, most=8)
+
+
+def flat(run):
+    """Whether the trained network's gradient stays within a factor of 2 of its least from t = 30 on."""
+    after = of_run(run, "after", CURVE)
+    return max(after[t] for t in after if t >= 30) < 2 * min(after.values())
 
 
 @pytest.mark.claim("gradient-flow.forget-gates-alone")
