@@ -65,6 +65,12 @@ def ratio(gradients):
     return gradients[0] / gradients[QUERY]
 
 
+def as_printed(evidence, memory, gradients, printed):
+    """The notebook's table of the gradients that reach C or h."""
+    for t, document in zip(AT, printed, strict=True):
+        evidence.printed(f"mean ‖∂L/∂{memory}_{t}‖", gradients[t], document)
+
+
 def draw_curve(evidence, series, gradients, printed=()):
     """The gradients for the chapter's figure, with the printed ones."""
     points = [(t, float(document)) for t, document in zip(AT, printed, strict=False)]
@@ -76,8 +82,7 @@ def test_before_training_an_lstms_gradient_is_larger_at_the_key(lstm, evidence):
     """Keep bias 5, seed 0: 3.13e-03 at the key, 4.07e-04 at the query, ratio 7.7"""
     found = at_the_start(lstm, "LSTM", 5.0, AT)
     printed = ("3.13e-03", "2.79e-03", "1.20e-03", "6.77e-04", "4.78e-04", "4.11e-04", "4.07e-04")
-    for t, document in zip(AT, printed, strict=True):
-        evidence.printed(f"mean ‖∂L/∂C_{t}‖", found[t], document)
+    as_printed(evidence, "C", found, printed)
     evidence.printed("key over query", ratio(found), "7.7")
     draw_curve(evidence, "LSTM, before", found, printed)
 
@@ -87,8 +92,7 @@ def test_before_training_a_plain_rnns_gradient_dies_on_the_way_to_the_key(rnn, e
     """Seed 0: 2.08e-03 at the query, 1.08e-11 at the key, ratio 5.2e-09"""
     found = at_the_start(rnn, "RNN", 0.0, AT)
     printed = ("1.08e-11", "1.64e-11", "7.45e-10", "5.61e-08", "5.07e-06", "1.14e-03", "2.08e-03")
-    for t, document in zip(AT, printed, strict=True):
-        evidence.printed(f"mean ‖∂L/∂h_{t}‖", found[t], document)
+    as_printed(evidence, "h", found, printed)
     evidence.printed("key over query", ratio(found), "5.2e-09")
     draw_curve(evidence, "RNN, before", found, printed)
 

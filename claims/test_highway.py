@@ -12,10 +12,6 @@ from fixtures.probes import off_diagonal, step_factors
 from reference import notebook, oracle
 
 
-def memory_of(cell):
-    return "c" if cell.has_cell_state else "h"
-
-
 def gate_values(weights, gate, x):
     """A gate that sees the input alone, for inputs (1, T, D): (T, H)."""
     return expit(x[0] @ weights[gate].W_x + weights[gate].b)

@@ -17,7 +17,7 @@ from planted.plant import PATCHES, PLANTED, BrokenNet, plant_as, plant_in
 from reference import recall, training
 from reference.training import Protocol, Run
 
-_tokens, _initial = recall.tokens, training.initial
+_initial = training.initial
 
 
 def a_run(protocol: Protocol, seed: int, *, solved: bool) -> Run:
