@@ -73,12 +73,11 @@ def the_documented_way():
 
 def the_gates_way(folder):
     """A worker of the gate: what it trains of the configurations is in the folder when it ends."""
-    import torch
-
-    from fixtures import store
+    from fixtures import devices, store
     from fixtures.store import Planned, Store
 
-    torch.set_num_threads(1)
+    devices.settle_environment()
+    devices.settle_torch("cpu")
     expected = {"RNN": (100, 180, 210, 800, 800), "LSTM": (60, 60, 60, 70, 100), "GRU": (280, 280, 290, 330, 380)}
     entries = {}
     for k, protocol in enumerate(configurations()):

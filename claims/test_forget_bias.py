@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from fixtures.trained import CHANCE_ERROR
-from reference import recall, training
+from reference import networks, recall, training
 from reference.weights import GATES, Block, Weights
 
 SWEEP = {0.0: "lstm-40-bias-0", 1.0: "lstm-40-bias-1", 1.5: "lstm-40-bias-1h", 2.0: "lstm-40-bias-2"}
@@ -44,7 +44,7 @@ def test_the_row_of_bias_zero_has_a_forget_bias_of_zero(evidence):
     biases = []
     for seed in range(5):
         model, _ = training.initial(training.Protocol("LSTM", 40), seed)
-        layer, rows = model.layer, slice(training.HIDDEN, 2 * training.HIDDEN)
+        layer, rows = model.layer, slice(networks.HIDDEN, 2 * networks.HIDDEN)
         biases.append((layer.bias_ih_l0[rows] + layer.bias_hh_l0[rows]).detach().numpy())
     evidence.at_most("max |b_f| at the start", np.abs(biases).max(), 0.0)
 

@@ -21,7 +21,11 @@ class Gate:
         self.b_h, self.P = b_h, P
 
     def __call__(self, x: Tensor, h: Tensor) -> Tensor:
-        return x @ self.W_x + h @ self.W_h + self.b
+        return self.of_input(x) + h @ self.W_h
+
+    def of_input(self, x: Tensor) -> Tensor:
+        """The input's share, x W_x + b: it waits for no state, so a whole sequence can have it at once."""
+        return x @ self.W_x + self.b
 
     @property
     def inner_bias(self) -> Tensor:
@@ -135,7 +139,7 @@ class GRU(Cell):
         n_ = self.candidate
         r = sigmoid(self.reset(x, h))
         z = sigmoid(self.update(x, h))
-        n = tanh(x @ n_.W_x + n_.b + r * (h @ n_.W_h + n_.inner_bias))
+        n = tanh(n_.of_input(x) + r * (h @ n_.W_h + n_.inner_bias))
         return z * h + (1 - z) * n
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
+from torch.nn.functional import embedding
 
 KEYS, FILLERS = 8, 4
 WIDTH = KEYS + FILLERS + 1
@@ -23,9 +23,9 @@ def tokens(n: int, gap: int, generator: torch.Generator) -> Tensor:
     return torch.cat([key[:, None], filler, torch.full((n, 1), QUERY)], dim=1)
 
 
-def inputs(symbols: Tensor, device: str | torch.device = "cpu") -> Tensor:
-    """One-hot inputs, time first: (gap + 2, n, 13) in float32."""
-    return one_hot(symbols.T.to(device), WIDTH).to(torch.float32)
+def inputs(symbols: Tensor) -> Tensor:
+    """One-hot inputs, time first: (..., gap + 2, n, 13) in float32 for symbols (..., n, gap + 2), on their device."""
+    return embedding(symbols.mT, torch.eye(WIDTH, device=symbols.device))
 
 
 def held_out(n: int, gap: int, seed: int = 1234) -> Tensor:

@@ -12,6 +12,7 @@ from fixtures import store as stores
 from fixtures.progress import Progress
 from fixtures.store import Planned, Store, as_if_stopped
 from reference import recall, training
+from reference.networks import Together
 from reference.training import Protocol
 
 SHORT = Protocol("LSTM", 3, keep_bias=5.0, steps=60)
@@ -53,11 +54,12 @@ def test_a_step_of_training_is_the_documented_one():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         losses.append(loss.item())
-    assert training.train(protocol, seed=1).loss == pytest.approx(losses, abs=1e-6)
+    [run] = training.train(protocol, [1])
+    assert run.loss == pytest.approx(losses, abs=1e-6)
 
 
 def test_a_run_stops_where_it_is_solved_and_evaluates_every_25_steps():
-    run = training.train(replace(SHORT, steps=800), seed=0)
+    [run] = training.train(replace(SHORT, steps=800), [0])
     assert run.solved and run.evaluated == list(range(0, run.first + 1, 25))
     assert run.accuracy[-1] >= 0.95 > max(run.accuracy[:-1], default=0.0)
     assert len(run.loss) == run.first + 1
@@ -71,9 +73,32 @@ def test_the_keep_bias_is_set_in_one_bias_and_cleared_in_the_other():
 
 @pytest.mark.parametrize("net", ["PeepholeLSTM", "CoupledLSTM", "DeckGRU", "ResetBeforeGRU"])
 def test_a_reference_layer_trains_every_parameter(net):
-    run = training.train(Protocol(net, 3, keep_bias=5.0, steps=2, whole=True), seed=0)
+    [run] = training.train(Protocol(net, 3, keep_bias=5.0, steps=2, whole=True), [0])
     still = [name for name, before in run.before.items() if torch.equal(before, run.after[name])]
     assert not still
+
+
+@pytest.mark.parametrize("net", ["LSTM", "PeepholeLSTM", "DiagonalPeepholeLSTM", "DeckGRU", "GRU"])
+def test_networks_side_by_side_are_trained_as_if_alone(net):
+    """One tensor for the reference cells, turns for torch's layers; clipped and stepped seed by seed."""
+    protocol = Protocol(net, 3, keep_bias=5.0, steps=60)
+    together = training.train(protocol, [0, 1, 2])
+    for run in together:
+        [alone] = training.train(protocol, [run.seed])
+        assert run.loss == pytest.approx(alone.loss, abs=1e-4), run.seed
+        assert (run.evaluated, run.solved) == (alone.evaluated, alone.solved)
+        assert run.after.keys() == alone.after.keys()
+        assert all(torch.allclose(run.after[name], alone.after[name], atol=1e-3) for name in run.after)
+
+
+def test_an_evaluation_ends_where_its_outcome_is_known():
+    """A network at chance is asked 250 of the 1000 sequences, or all of them where that is asked for."""
+    model, _ = training.initial(Protocol("RNN", 5), seed=0)
+    networks, test = Together([model], "cpu"), recall.held_out(1000, 5)
+    right, asked = training.evaluate(networks, test, whole=True)
+    answers = model(recall.inputs(test)).argmax(1)
+    assert (right.item(), asked) == (int((answers == test[:, 0]).sum()), 1000)
+    assert training.evaluate(networks, test, whole=False)[1] == 250
 
 
 @pytest.mark.parametrize("recurrent", ["orthogonal", "identity"])
@@ -95,7 +120,9 @@ def small_table(monkeypatch):
 def test_nothing_is_trained_twice(tmp_path, small_table, monkeypatch):
     trained = []
     monkeypatch.setattr(
-        training, "train", lambda protocol, seed, *rest: trained.append((protocol, seed)) or a_run(protocol, seed)
+        training,
+        "train",
+        lambda protocol, seeds, *rest: [trained.append((protocol, s)) or a_run(protocol, s) for s in seeds],
     )
     store = Store(tmp_path, "cpu", ["stopped", "whole"])
     store.work_through()
@@ -134,7 +161,7 @@ store.table = lambda: {"short": entry}
 train = store.training.train
 def noted(*arguments):
     with open(sys.argv[2], "a") as log:
-        log.write(f"{arguments[1]}\\n")
+        log.writelines(f"{seed}\\n" for seed in arguments[1])
     return train(*arguments)
 store.training.train = noted
 Store(Path(sys.argv[1]), "cpu", ["short"]).work_through()

@@ -15,6 +15,7 @@ import fixtures.trained
 from fixtures.subjects import BUILT_IN
 from planted.plant import PATCHES, PLANTED, BrokenNet, plant_as, plant_in
 from reference import recall, training
+from reference.networks import HIDDEN
 from reference.training import Protocol, Run
 
 _initial = training.initial
@@ -30,52 +31,62 @@ def a_run(protocol: Protocol, seed: int, *, solved: bool) -> Run:
     return Run(protocol, seed, evaluated, accuracy, [math.log(8)] * steps, weights, dict(weights))
 
 
-@plant_in(training, "train")
-def never_learns(protocol, seed, *_):
+def plant_training(broken):
+    """Decorator: plant what happens to each seed in the place of training."""
+
+    def train(protocol, seeds, *_):
+        return [broken(protocol, seed) for seed in seeds]
+
+    PATCHES[broken.__name__] = [(training, "train", train)]
+    return plant_as(broken.__name__, "lstm", BrokenNet, broken)
+
+
+@plant_training
+def never_learns(protocol, seed):
     """Every network stays at chance."""
     return a_run(protocol, seed, solved=False)
 
 
-@plant_in(training, "train")
-def learns_at_once(protocol, seed, *_):
+@plant_training
+def learns_at_once(protocol, seed):
     """Every network is solved after 25 steps."""
     return a_run(protocol, seed, solved=True)
 
 
-@plant_in(training, "train")
-def gated_cells_never_learn(protocol, seed, *_):
+@plant_training
+def gated_cells_never_learn(protocol, seed):
     """Plain RNNs learn at once, gated cells never."""
     return a_run(protocol, seed, solved=protocol.net == "RNN")
 
 
-@plant_in(training, "train")
-def learns_sooner_at_low_bias(protocol, seed, *_):
+@plant_training
+def learns_sooner_at_low_bias(protocol, seed):
     """Networks with a keep bias below 5 learn at once, others never."""
     return a_run(protocol, seed, solved=protocol.keep_bias < 5)
 
 
-@plant_in(training, "train")
-def unlearns_everything(protocol, seed, *_):
+@plant_training
+def unlearns_everything(protocol, seed):
     """Training ends with weights of zero."""
     run = a_run(protocol, seed, solved=True)
     return replace(run, after={name: torch.zeros_like(p) for name, p in run.after.items()})
 
 
-@plant_in(training, "train")
-def undoes_the_forget_bias(protocol, seed, *_):
+@plant_training
+def undoes_the_forget_bias(protocol, seed):
     """Training takes the keep bias back."""
     run = a_run(protocol, seed, solved=True)
     after = {name: p.clone() for name, p in run.after.items()}
-    after["layer.bias_ih_l0"][training.HIDDEN : 2 * training.HIDDEN] = 0.0
+    after["layer.bias_ih_l0"][HIDDEN : 2 * HIDDEN] = 0.0
     return replace(run, after=after)
 
 
-@plant_in(training, "train")
-def becomes_an_isometry(protocol, seed, *_):
+@plant_training
+def becomes_an_isometry(protocol, seed):
     """Training ends with the identity as recurrent matrix, and small inputs."""
     run = a_run(protocol, seed, solved=True)
     after = {name: 0.01 * p for name, p in run.after.items()}
-    after["layer.weight_hh_l0"] = torch.eye(training.HIDDEN)
+    after["layer.weight_hh_l0"] = torch.eye(HIDDEN)
     return replace(run, after=after)
 
 
@@ -102,7 +113,7 @@ def _with_broken_layers() -> None:
     """`black_box` hands out an LSTM without output tanh, and a GRU whose update gate writes, for torch.nn's layers."""
     broken = {"torch.nn.LSTM": PLANTED["NoOutputTanh"], "torch.nn.GRU": PLANTED["UpdateWrites"]}
     subjects = tuple(replace(broken[s.name], name=s.name) if s.name in broken else s for s in BUILT_IN)
-    PATCHES["broken_layers"] = [(fixtures.trained, "BUILT_IN", subjects), (training, "train", learns_at_once)]
+    PATCHES["broken_layers"] = [(fixtures.trained, "BUILT_IN", subjects), *PATCHES["learns_at_once"]]
     plant_as("broken_layers", "lstm", BrokenNet)
 
 
