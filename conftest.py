@@ -15,7 +15,10 @@ def pytest_configure(config: pytest.Config) -> None:
     from report.plugin import begin
 
     config.addinivalue_line("markers", "claim(id): the claim of fixtures/claims.toml that a test verifies")
-    config.addinivalue_line("markers", "training(*names, about): the claim asks networks trained by training.toml")
+    config.addinivalue_line(
+        "markers",
+        "training(*names, about): the claim asks networks trained by training.toml; {parameters} are filled in",
+    )
     settle(config)
     begin(config, config.stash[CATALOGUE])
 

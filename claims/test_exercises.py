@@ -53,7 +53,7 @@ def test_a_gru_that_may_write_more_at_the_start_learns_a_long_gap_sooner(trained
 
 
 @pytest.mark.claim("exercises.architecture-alone")
-@pytest.mark.training("lstm-40-bias-0", "gru-40-bias-0", about="lstm gru")
+@pytest.mark.training("{net}-40-bias-0", about="lstm gru")
 @pytest.mark.parametrize("net", ["lstm", "gru"])
 def test_a_gated_cell_learns_a_gap_of_40_whatever_its_initialisation(trained, net, evidence):
     """PyTorch's default biases: 95 %, the LSTM within 400 steps, the GRU within 800"""
@@ -78,7 +78,7 @@ def test_a_plain_rnn_that_starts_from_the_identity_seldom_learns_a_gap_of_40(tra
 
 
 @pytest.mark.claim("exercises.peephole-is-like-the-lstm")
-@pytest.mark.training(*(f"{net}-{gap}" for net in ("peephole", "lstm") for gap in GAPS), about="lstm")
+@pytest.mark.training("peephole-{gap}", "lstm-{gap}", about="lstm")
 @pytest.mark.parametrize("gap", GAPS)
 def test_a_peephole_lstm_learns_like_an_lstm(trained, gap, evidence):
     """95 % within 800 steps, and a median first step within a factor of 2 of the LSTM's: it helps little here"""
@@ -90,7 +90,7 @@ def test_a_peephole_lstm_learns_like_an_lstm(trained, gap, evidence):
 
 
 @pytest.mark.claim("exercises.coupled-is-like-the-gru")
-@pytest.mark.training(*(f"{net}-{gap}" for net in ("coupled", "lstm", "gru") for gap in GAPS), about="lstm gru")
+@pytest.mark.training("coupled-{gap}", "lstm-{gap}", "gru-{gap}", about="lstm gru")
 @pytest.mark.parametrize("gap", GAPS)
 def test_a_coupled_lstm_learns_like_a_gru(trained, gap, evidence):
     """95 % within 800 steps; the median first step at least twice the LSTM's, within a factor of 2 of the GRU's"""
@@ -103,7 +103,7 @@ def test_a_coupled_lstm_learns_like_a_gru(trained, gap, evidence):
 
 
 @pytest.mark.claim("exercises.reset-placement-hardly-matters")
-@pytest.mark.training(*(f"{net}-{gap}" for net in ("before", "gru") for gap in GAPS), about="gru")
+@pytest.mark.training("before-{gap}", "gru-{gap}", about="gru")
 @pytest.mark.parametrize("gap", GAPS)
 def test_reset_before_or_after_learns_alike(trained, gap, evidence):
     """The deck's GRU: 95 % within 800 steps, and a median first step within a factor of 1.5 of PyTorch's"""
