@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.special import expit, softmax
 
-from fixtures.trained import black_box, head_of, one_hot, weights_of
+from fixtures.trained import head_of, one_hot, weights_of
 from reference import recall, training
 
 GAP, QUERY = 40, 41
@@ -49,7 +49,7 @@ def state_gradients(cell, weights, head, at, symbols=SYMBOLS):
 
 def of_run(run, when, at=ENDS):
     """The gradients of a training run, with its weights before or after."""
-    return state_gradients(black_box(run.protocol.net), weights_of(run, when), head_of(run, when), at)
+    return state_gradients(run.cell, weights_of(run, when), head_of(run, when), at)
 
 
 def at_the_start(cell, net, keep_bias, at=ENDS, symbols=SYMBOLS):
@@ -206,7 +206,7 @@ def test_a_trained_networks_gradient_is_small_because_its_loss_is(trained, evide
 
 def mean_error(run, when):
     """Mean of 1 - p(target) over the 256 sequences."""
-    h, (W, b) = black_box(run.protocol.net)(weights_of(run, when)).run(one_hot(SYMBOLS)).h, head_of(run, when)
+    h, (W, b) = run.cell(weights_of(run, when)).run(one_hot(SYMBOLS)).h, head_of(run, when)
     p = softmax(h @ W.T + b, axis=1)
     return 1 - p[np.arange(len(SYMBOLS)), SYMBOLS[:, 0].numpy()].mean()
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fixtures.probes import lstm_gates
-from fixtures.trained import black_box, head_of, one_hot, weights_of
+from fixtures.trained import head_of, one_hot, weights_of
 from reference import oracle, recall
 
 GAP = 20
@@ -19,7 +19,7 @@ SYMBOLS = recall.tokens(8, GAP, torch.Generator().manual_seed(7))
 
 def looked_into(run):
     """Gates, writes and states (8, 22, 64) of a trained network over the notebook's eight sequences."""
-    weights, x, lstm = weights_of(run), one_hot(SYMBOLS), black_box("LSTM")
+    weights, x, lstm = weights_of(run), one_hot(SYMBOLS), run.cell
     loaded, h, c = lstm(weights), np.zeros((8, 64)), np.zeros((8, 64))
     seen = {name: [] for name in ("f", "i", "o", "g", "C", "h")}
     for t in range(GAP + 2):
@@ -51,7 +51,7 @@ def test_the_equations_reproduce_the_trained_layers(trained, name, symbols, allo
     seed, printed = {8: (7, "1.76e-06"), 16: (2024, "3.6e-06" if run.protocol.net == "LSTM" else "9.9e-05")}[symbols]
     x = one_hot(recall.tokens(symbols, run.protocol.gap, torch.Generator().manual_seed(seed)))
     weights = weights_of(run)
-    found, truth = black_box(run.protocol.net)(weights).run(x), oracle.forward(weights, x)
+    found, truth = run.cell(weights).run(x), oracle.forward(weights, x)
     evidence.at_most("max |Δh|", np.abs(found.outputs - truth.outputs).max(), allowed, documented=printed)
 
 
@@ -63,7 +63,7 @@ def test_the_trained_network_names_all_eight_keys(trained, evidence):
     evidence.exactly("keys of the eight sequences", keys, "H E B G D D H H")
     right = []
     for run in trained("lstm-20-whole"):
-        h = black_box("LSTM")(weights_of(run)).run(one_hot(SYMBOLS)).h
+        h = run.cell(weights_of(run)).run(one_hot(SYMBOLS)).h
         W, b = head_of(run)
         logits = h @ W.T + b
         right.append(bool((logits.argmax(1) == SYMBOLS[:, 0].numpy()).all()))

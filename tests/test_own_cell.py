@@ -237,6 +237,18 @@ def test_a_cell_that_breaks_a_claim_is_refuted_by_name(cells: Path) -> None:
     assert f"--cell {cells}:WithoutTanh" in run.stdout, "how to run it again"
 
 
+def test_trained_weights_run_in_the_cell_that_was_trained(cells: Path) -> None:
+    """Networks of its kind are the cell, during training and after."""
+    asked = ("claims/test_inside.py", "-k", "reproduce and lstm-80", "-n", "0", "--seeds", "1")
+    run, path = claims(cells, "Written", *asked)
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert run.returncode == 0, run.stdout
+    assert {check["subject"] for claim in report["claims"] for check in claim["checks"]} == {"Written"}
+    broken, path = claims(cells, "WithoutTanh", *asked)
+    assert broken.returncode == 1, broken.stdout
+    assert verdicts(json.loads(path.read_text(encoding="utf-8")))["inside.reproduced"] == "refuted"
+
+
 def test_a_cell_that_is_none_is_a_wrong_call(cells: Path) -> None:
     run, path = claims(cells, "breaks", "-n", "2")
     assert run.returncode == pytest.ExitCode.USAGE_ERROR

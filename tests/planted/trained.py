@@ -110,7 +110,7 @@ def biases_start_at_zero(protocol, seed, make=None):
 
 
 def _with_broken_layers() -> None:
-    """`black_box` hands out an LSTM without output tanh, and a GRU whose update gate writes, for torch.nn's layers."""
+    """Trained weights run in an LSTM without output tanh, and a GRU whose update gate writes, for torch.nn's layers."""
     broken = {"torch.nn.LSTM": PLANTED["NoOutputTanh"], "torch.nn.GRU": PLANTED["UpdateWrites"]}
     subjects = tuple(replace(broken[s.name], name=s.name) if s.name in broken else s for s in BUILT_IN)
     PATCHES["broken_layers"] = [(fixtures.trained, "BUILT_IN", subjects), *PATCHES["learns_at_once"]]
