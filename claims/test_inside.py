@@ -40,7 +40,7 @@ def beside(evidence, found, name, documents):
 
 
 @pytest.mark.claim("inside.reproduced")
-@pytest.mark.training("lstm-20-whole", "lstm-80", "gru-80", about="lstm gru")
+@pytest.mark.training("{name}", about="lstm gru")
 @pytest.mark.parametrize(
     ("name", "symbols", "allowed"),
     [("lstm-20-whole", 8, 1e-5), ("lstm-80", 16, 1e-3), ("gru-80", 16, 1e-3)],
