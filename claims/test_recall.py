@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fixtures.probes import gru_gates, lstm_gates
-from fixtures.trained import CHANCE_ERROR, firsts, median
-from reference import layouts, networks, recall, training
+from fixtures.trained import CHANCE_ERROR, firsts, median, starting
+from reference import networks, recall, training
 
 GAPS = (5, 10, 20, 40, 80)
 
@@ -38,11 +38,45 @@ def test_the_task_is_a_key_a_gap_and_a_query(evidence):
     evidence.printed("chance", recall.CHANCE, "0.125")
 
 
-def starting(net, keep_bias, units=64):
-    """The weights of torch.nn's layer as the notebook starts it, seed 0."""
-    model, _ = training.initial(training.Protocol(net, 5, keep_bias=keep_bias), seed=0)
-    arrays = {name.removesuffix("_l0"): p.detach().numpy() for name, p in model.layer.named_parameters()}
-    return layouts.read(arrays, layouts.TORCH[net.lower()])
+@pytest.mark.claim("recall.protocol")
+def test_networks_are_trained_by_the_documented_protocol(evidence):
+    """60 steps of the plain RNN at gap 5, seed 0, one gradient clipped among them, beside the protocol written out"""
+    run = training.train(training.Protocol("RNN", 5, steps=60, whole=True), [0])[0]
+    losses, accuracies, norms = documented_run(gap=5, steps=60, seed=0)
+    evidence.exactly("evaluated at steps", ", ".join(map(str, run.evaluated)), "0, 25, 50, 59")
+    evidence.at_most("largest difference of a loss", np.abs(np.subtract(run.loss, losses)).max(), 1e-5)
+    evidence.at_most("largest difference of an accuracy", np.abs(np.subtract(run.accuracy, accuracies)).max(), 0.002)
+    evidence.at_least("largest norm of a gradient, before it is clipped", max(norms), 1.0)
+
+
+def documented_run(gap, steps, seed):
+    """Losses, accuracies at 0, 25, 50, … and the last step, and gradient norms; all draws are of torch's own stream."""
+    import torch
+    from torch.nn.functional import cross_entropy, one_hot
+
+    def batch(n, **of):
+        keys, fillers = torch.randint(8, (n,), **of), torch.randint(8, 12, (n, gap), **of)
+        return one_hot(torch.cat([keys[:, None], fillers, torch.full((n, 1), 12)], 1), 13).float(), keys
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer, head = torch.nn.RNN(13, 64, batch_first=True), torch.nn.Linear(64, 8)
+        learnt = [*layer.parameters(), *head.parameters()]
+        adam = torch.optim.Adam(learnt, lr=1e-3)
+        unseen, answers = batch(1000, generator=torch.Generator().manual_seed(1234))
+        losses, accuracies, norms = [], [], []
+        for step in range(steps):
+            x, keys = batch(128)
+            loss = cross_entropy(head(layer(x)[0][:, -1]), keys)
+            adam.zero_grad()
+            loss.backward()
+            norms.append(torch.nn.utils.clip_grad_norm_(learnt, 1.0).item())
+            adam.step()
+            losses.append(loss.item())
+            if step % 25 == 0 or step == steps - 1:
+                guesses = head(layer(unseen)[0][:, -1]).argmax(1)
+                accuracies.append((guesses == answers).float().mean().item())
+    return losses, accuracies, norms
 
 
 @pytest.mark.claim("recall.gates-at-the-start")

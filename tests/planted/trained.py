@@ -109,6 +109,21 @@ def biases_start_at_zero(protocol, seed, make=None):
     return model, stream
 
 
+@plant_in(training, "initial")
+def forget_bias_starts_at_one(protocol, seed, make=None):
+    """The forget gate's first bias starts at 1, as in Keras."""
+    model, stream = _initial(protocol, seed, make)
+    with torch.no_grad():
+        model.layer.bias_ih_l0[HIDDEN : 2 * HIDDEN] = 1.0
+    return model, stream
+
+
+def _without_clipping() -> None:
+    """Gradients are as large as they come."""
+    PATCHES["gradients_not_clipped"] = [(training, "CLIP", math.inf)]
+    plant_as("gradients_not_clipped", "lstm", BrokenNet)
+
+
 def _with_broken_layers() -> None:
     """Trained weights run in an LSTM without output tanh, and a GRU whose update gate writes, for torch.nn's layers."""
     broken = {"torch.nn.LSTM": PLANTED["NoOutputTanh"], "torch.nn.GRU": PLANTED["UpdateWrites"]}
@@ -117,4 +132,5 @@ def _with_broken_layers() -> None:
     plant_as("broken_layers", "lstm", BrokenNet)
 
 
+_without_clipping()
 _with_broken_layers()
