@@ -162,7 +162,7 @@ def test_pytorch_starts_the_forget_gate_with_a_positive_bias(evidence):
     """Both forget biases of torch.nn.LSTM(13, 64), summed: their mean is at least 0.5 for each of 25 seeds"""
     evidence.subject, means = "torch.nn.LSTM", []
     for seed in range(25):
-        layer = training.initial(training.Protocol("LSTM", 40), seed)[0].layer
+        layer = networks.initial(training.Protocol("LSTM", 40), seed)[0].layer
         rows = slice(networks.HIDDEN, 2 * networks.HIDDEN)
         means.append((layer.bias_ih_l0[rows] + layer.bias_hh_l0[rows]).mean().item())
     evidence.at_least("least mean forget bias of 25 seeds", min(means), 0.5)

@@ -43,7 +43,7 @@ def test_the_row_of_bias_zero_has_a_forget_bias_of_zero(evidence):
     """b_f = 0 in the network that the notebook trains for b = 0, seeds 0 to 4"""
     biases = []
     for seed in range(5):
-        model, _ = training.initial(training.Protocol("LSTM", 40), seed)
+        model, _ = networks.initial(training.Protocol("LSTM", 40), seed)
         layer, rows = model.layer, slice(networks.HIDDEN, 2 * networks.HIDDEN)
         biases.append((layer.bias_ih_l0[rows] + layer.bias_hh_l0[rows]).detach().numpy())
     evidence.at_most("max |b_f| at the start", np.abs(biases).max(), 0.0)

@@ -10,7 +10,7 @@ import torch
 from scipy.special import expit, softmax
 
 from fixtures.trained import head_of, one_hot, weights_of
-from reference import recall, training
+from reference import networks, recall, training
 
 GAP, QUERY = 40, 41
 AT = (0, 1, 10, 20, 30, 40, QUERY)
@@ -54,7 +54,7 @@ def of_run(run, when, at=ENDS):
 
 def at_the_start(cell, net, keep_bias, at=ENDS, symbols=SYMBOLS):
     """The gradients of the notebook's network before training, seed 0, in any cell that takes its weights."""
-    model, _ = training.initial(training.Protocol(net, GAP, keep_bias=keep_bias), seed=0)
+    model, _ = networks.initial(training.Protocol(net, GAP, keep_bias=keep_bias), seed=0)
     start = {name: parameter.detach() for name, parameter in model.named_parameters()}
     run = training.Run(training.Protocol(net, GAP), seed=0, before=start)
     return state_gradients(cell, weights_of(run, "before"), head_of(run, "before"), at, symbols)

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim.adam import adam
 
-from reference import recall
-from reference.networks import LAYERS, Make, Together, initial
+from reference import networks, recall
+from reference.networks import LAYERS, Make, Together
 
 BATCH, HELD_OUT, EVERY, SOLVED, CLIP = 128, 1000, 25, 0.95, 1.0
 CACHED = 250
@@ -123,23 +123,23 @@ ENDED = object()
 def _training(runs: list[Run], device: str, make: Make | None) -> Iterator[None]:
     """Train networks of one protocol side by side; gives way when it has asked its device for an evaluation."""
     protocol = runs[0].protocol
-    models, streams = zip(*(initial(protocol, run.seed, make) for run in runs), strict=True)
-    networks = Together(models, device)
-    parameters: list[Tensor] = [p for p in networks.named.values() if p.requires_grad]
+    models, streams = zip(*(networks.initial(protocol, run.seed, make) for run in runs), strict=True)
+    together = Together(models, device)
+    parameters: list[Tensor] = [p for p in together.named.values() if p.requires_grad]
     optimiser = Adam(parameters, len(runs), protocol.learning_rate)
     for k, run in enumerate(runs):
-        run.before = networks.copy(k)
+        run.before = together.copy(k)
     test = recall.held_out(HELD_OUT, protocol.gap).to(device)
     losses, left = [], set(range(len(runs)))
     for step in range(protocol.steps):
         symbols = torch.stack([recall.tokens(BATCH, protocol.gap, stream) for stream in streams]).to(device)
-        logits, keys = networks(recall.inputs(symbols)), symbols[:, :, 0]
+        logits, keys = together(recall.inputs(symbols)), symbols[:, :, 0]
         loss = cross_entropy(logits.transpose(1, 2), keys, reduction="none").mean(dim=1)
         optimiser.step(torch.autograd.grad(loss.sum(), parameters, materialize_grads=True))
         losses.append(loss.detach())
         last = step == protocol.steps - 1
         if step % EVERY == 0 or last:
-            right, asked = evaluate(networks, test, whole=protocol.whole or last)
+            right, asked = evaluate(together, test, whole=protocol.whole or last)
             yield
             accuracy = [answers / asked for answers in right.tolist()]
             for k in sorted(left):
@@ -147,22 +147,22 @@ def _training(runs: list[Run], device: str, make: Make | None) -> Iterator[None]
                 runs[k].accuracy.append(accuracy[k])
                 if last or (accuracy[k] >= SOLVED and not protocol.whole):
                     runs[k].loss = torch.stack(losses)[:, k].tolist()
-                    runs[k].after = networks.copy(k)
+                    runs[k].after = together.copy(k)
                     left.remove(k)
         if not left:
             return
 
 
 @torch.no_grad()
-def evaluate(networks: Together, test: Tensor, *, whole: bool) -> tuple[Tensor, int]:
+def evaluate(together: Together, test: Tensor, *, whole: bool) -> tuple[Tensor, int]:
     """How many of the held-out sequences (n, T) each network answers rightly, shape (S,), and how many were asked.
 
     A processor asks them in parts that stay in its cache, and no more of them once so many answers are wrong that the
     gap is not solved, unless it is to ask the `whole`.
     """
-    right, asked = torch.zeros(len(networks), dtype=torch.int64, device=test.device), 0
+    right, asked = torch.zeros(len(together), dtype=torch.int64, device=test.device), 0
     for part in torch.split(test, CACHED if test.device.type == "cpu" else len(test)):
-        logits = networks(recall.inputs(part).expand(len(networks), -1, -1, -1))
+        logits = together(recall.inputs(part).expand(len(together), -1, -1, -1))
         right += (logits.argmax(dim=2) == part[:, 0]).sum(dim=1)
         asked += len(part)
         if not whole and asked < len(test) and bool((asked - right > (1 - SOLVED) * len(test)).all()):

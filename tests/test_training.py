@@ -11,7 +11,7 @@ import torch
 from fixtures import store as stores
 from fixtures.progress import Progress
 from fixtures.store import Planned, Store, as_if_stopped
-from reference import recall, training
+from reference import networks, recall, training
 from reference.networks import Together
 from reference.training import Protocol
 
@@ -24,7 +24,7 @@ def test_the_batches_follow_the_weights_in_one_stream():
     layer, head = torch.nn.LSTM(13, 64, batch_first=True), torch.nn.Linear(64, 8)
     keys = torch.randint(0, 8, (128,))
     filler = torch.randint(8, 12, (128, 5))
-    model, stream = training.initial(Protocol("LSTM", 5), seed=3)
+    model, stream = networks.initial(Protocol("LSTM", 5), seed=3)
     assert torch.equal(model.layer.weight_hh_l0, layer.weight_hh_l0)
     assert torch.equal(model.head.weight, head.weight)
     symbols = recall.tokens(128, 5, stream)
@@ -35,14 +35,14 @@ def test_seeding_leaves_torchs_global_stream_alone():
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    training.initial(Protocol("GRU", 5), seed=0)
+    networks.initial(Protocol("GRU", 5), seed=0)
     assert torch.equal(torch.rand(3), expected)
 
 
 def test_a_step_of_training_is_the_documented_one():
     """Adam at 1e-3 on gradients clipped to norm 1: against the notebook's loop, written out, for three steps."""
     protocol = replace(SHORT, steps=3, whole=True)
-    model, stream = training.initial(protocol, seed=1)
+    model, stream = networks.initial(protocol, seed=1)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     losses = []
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_a_run_stops_where_it_is_solved_and_evaluates_every_25_steps():
 
 
 def test_the_keep_bias_is_set_in_one_bias_and_cleared_in_the_other():
-    model, _ = training.initial(Protocol("GRU", 5, keep_bias=5.0), seed=0)
+    model, _ = networks.initial(Protocol("GRU", 5, keep_bias=5.0), seed=0)
     assert torch.all(model.layer.bias_ih_l0[64:128] == 5.0) and torch.all(model.layer.bias_hh_l0[64:128] == 0.0)
     assert torch.any(model.layer.bias_ih_l0[:64] != 5.0)
 
@@ -93,17 +93,17 @@ def test_networks_side_by_side_are_trained_as_if_alone(net):
 
 def test_an_evaluation_ends_where_its_outcome_is_known():
     """A network at chance is asked 250 of the 1000 sequences, or all of them where that is asked for."""
-    model, _ = training.initial(Protocol("RNN", 5), seed=0)
-    networks, test = Together([model], "cpu"), recall.held_out(1000, 5)
-    right, asked = training.evaluate(networks, test, whole=True)
+    model, _ = networks.initial(Protocol("RNN", 5), seed=0)
+    alone, test = Together([model], "cpu"), recall.held_out(1000, 5)
+    right, asked = training.evaluate(alone, test, whole=True)
     answers = model(recall.inputs(test)).argmax(1)
     assert (right.item(), asked) == (int((answers == test[:, 0]).sum()), 1000)
-    assert training.evaluate(networks, test, whole=False)[1] == 250
+    assert training.evaluate(alone, test, whole=False)[1] == 250
 
 
 @pytest.mark.parametrize("recurrent", ["orthogonal", "identity"])
 def test_isometries_start_as_isometries(recurrent):
-    model, _ = training.initial(Protocol("RNN", 5, recurrent=recurrent), seed=2)
+    model, _ = networks.initial(Protocol("RNN", 5, recurrent=recurrent), seed=2)
     W = model.layer.weight_hh_l0.detach()
     assert torch.allclose(W @ W.T, torch.eye(64), atol=1e-5)
 
@@ -189,6 +189,6 @@ def test_progress_says_how_many_runs_remain(tmp_path):
 
 def test_every_entry_of_the_table_can_be_built():
     for name, planned in stores.table().items():
-        model, _ = training.initial(planned.protocol, seed=0)
+        model, _ = networks.initial(planned.protocol, seed=0)
         assert sum(p.numel() for p in model.parameters()) > 0, name
         assert planned.expected_steps <= planned.protocol.steps, name

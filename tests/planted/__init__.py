@@ -6,7 +6,21 @@ has them as subjects by name, and `verdicts(subject, claims)` says what the clai
 
 from __future__ import annotations
 
-from planted import backward, bptt, calls, counts, gru, loading, lstm, residual, rnn, subtle, trained, variants
+from planted import (
+    backward,
+    bptt,
+    calls,
+    counts,
+    gru,
+    hand_worked,
+    loading,
+    lstm,
+    residual,
+    rnn,
+    subtle,
+    trained,
+    variants,
+)
 from planted.plant import PATCHES, PLANTED
 from planted.run import Judged, verdicts
 
@@ -19,6 +33,7 @@ __all__ = [
     "calls",
     "counts",
     "gru",
+    "hand_worked",
     "loading",
     "lstm",
     "residual",

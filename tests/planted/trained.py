@@ -14,11 +14,11 @@ import torch
 import fixtures.trained
 from fixtures.subjects import BUILT_IN
 from planted.plant import PATCHES, PLANTED, BrokenNet, plant_as, plant_in
-from reference import recall, training
+from reference import networks, recall, training
 from reference.networks import HIDDEN
 from reference.training import Protocol, Run
 
-_initial = training.initial
+_initial = networks.initial
 
 
 def a_run(protocol: Protocol, seed: int, *, solved: bool) -> Run:
@@ -98,7 +98,7 @@ def fillers_drawn_first(n, gap, generator):
     return torch.cat([key[:, None], filler, torch.full((n, 1), recall.QUERY)], dim=1)
 
 
-@plant_in(training, "initial")
+@plant_in(networks, "initial")
 def biases_start_at_zero(protocol, seed, make=None):
     """All biases start at zero."""
     model, stream = _initial(protocol, seed, make)
@@ -109,7 +109,7 @@ def biases_start_at_zero(protocol, seed, make=None):
     return model, stream
 
 
-@plant_in(training, "initial")
+@plant_in(networks, "initial")
 def forget_bias_starts_at_one(protocol, seed, make=None):
     """The forget gate's first bias starts at 1, as in Keras."""
     model, stream = _initial(protocol, seed, make)
