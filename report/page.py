@@ -82,6 +82,7 @@ def _context(document: Document) -> dict[str, Any]:
         "unexpected": any(claim["unexpected"] for claim in claims),
         "marks": view.VERDICTS,
         "errata": [] if brief else sorted(_errata(claims, cards), key=lambda entry: entry["errata"]),
+        "documentary": [] if brief else [entry for entry in document["not_checkable"] if entry["errata"]],
         "missing": [] if brief else [loss for claim in claims if (loss := _loss(claim))],
         "known": {claim["id"] for claim in claims},
     }
@@ -140,7 +141,12 @@ def _figure(document: Document, figure: Mapping[str, Any], drawings: Mapping[str
 
 
 def _errata(claims: list[Mapping[str, Any]], cards: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [cards[claim["id"]] for claim in claims if claim["errata"] and claim["verdict"] == "refuted"]
+    """What an author would mend: statements that are refuted, and those that hold otherwise than they are printed."""
+    return [
+        cards[claim["id"]]
+        for claim in claims
+        if claim["errata"] and (claim["verdict"] == "refuted" or claim["printed"])
+    ]
 
 
 def _loss(claim: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -60,7 +60,7 @@ def document(
     run: Mapping[str, Any],
     chapters: list[dict[str, str]],
     figures: list[dict[str, str]],
-    not_checkable: list[dict[str, str]],
+    not_checkable: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """The claim report as plain data, in the order of the catalogue, its checks in the order of their ids.
 
@@ -98,12 +98,21 @@ def document(
         "exit_status": status,
         **{key: run[key] for key in ("ended", "started", "seconds", "command", "fingerprint")},
         "totals": totals | {"unexpected": unexpected},
+        "statements": {
+            "claimed": _statements(name for claim in claims.values() for name in claim["documented"]),
+            "not_checkable": _statements(entry["documented"] for entry in not_checkable),
+        },
         "chapters": chapters,
         "figures": figures,
         "claims": judged,
         "not_asked": [identifier for identifier in claims if identifier not in asked],
         "not_checkable": not_checkable,
     }
+
+
+def _statements(names: Iterable[str]) -> int:
+    """How many of these ids number statements of the three documents."""
+    return len({name for name in names if name.startswith(("N-", "W-", "L-"))})
 
 
 def _judge(claim: Mapping[str, Any], checks: list[dict[str, Any]], *, with_cell: bool) -> dict[str, Any]:
@@ -113,7 +122,7 @@ def _judge(claim: Mapping[str, Any], checks: list[dict[str, Any]], *, with_cell:
     because = claim["because"]
     if found == "not-applicable" or (found == "missing" and checks):
         because = next((check["message"] for check in checks if check["message"]), because)
-    keys = ("id", "chapter", "statement", "equation", "documented", "errata", "section", "kind", "expected")
+    keys = ("id", "chapter", "statement", "equation", "documented", "errata", "printed", "section", "kind", "expected")
     return {
         **{key: claim[key] for key in keys},
         "verdict": found,

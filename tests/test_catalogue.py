@@ -148,7 +148,10 @@ WRONG = [
     (in_toml('see = ["toy.holds"]', 'see = ["toy.hodls"]'), "claims.toml: claim toy.wrong points to toy.hodls, which "),
     (in_toml('documented = "N-003"', 'documented = "N-001"'), "claims.toml: N-001 is both claimed and not checkable"),
     (in_toml('documented = "N-003"', ""), "claims.toml: not_checkable: lacks 'documented'"),
-    (in_toml('documented = "N-003"', 'documented = "?"'), "claims.toml: not_checkable: '?' is no id of a statement"),
+    (
+        in_toml('documented = "N-003"', 'documented = "?"'),
+        "claims.toml: not_checkable ?: '?' in documented is no id of a statement",
+    ),
     (in_module("def test_wrong", "def rest_wrong"), "claims.toml: claim toy.wrong has no test (1 such)"),
     (in_module('@pytest.mark.claim("toy.wrong")', ""), "claims/test_toys.py::test_wrong (line 10) says 0 claims; a te"),
     (in_module('"toy.wrong"', '"toy.wrong", "toy.holds"'), "claims/test_toys.py::test_wrong (line 10) says 2 claims;"),

@@ -41,7 +41,7 @@ def check(test: str, subject: str | None = None, dtype: str | None = None, **mor
 def claim(id: str, statement: str, checks: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     """A claim that is upheld as expected, unless told otherwise."""
     blank = {
-        "equation": None, "documented": ["N-072"], "errata": [], "section": "N §3", "kind": "exact",
+        "equation": None, "documented": ["N-072"], "errata": [], "printed": None, "section": "N §3", "kind": "exact",
         "expected": "upheld", "verdict": "upheld", "unexpected": False, "because": None, "instead": None, "see": [],
     }  # fmt: skip
     return {"id": id, "chapter": id.split(".")[0], "statement": statement, "checks": checks, **blank, **more}
@@ -140,11 +140,12 @@ def sample_document() -> dict[str, Any]:
             "tf32": False, "deterministic": True, "commit": "0123abcd",
         },
         "totals": {"claims": 5, "upheld": 3, "refuted": 1, "not-applicable": 1, "missing": 0, "unexpected": 0},
+        "statements": {"claimed": 320, "not_checkable": 1},
         "chapters": [{"id": "carousel", "title": "The constant error carousel"}, {"id": "reach", "title": "Reach"}],
         "figures": [{"id": "reach", "chapter": "reach", "title": "How far the gradient reaches", "x": "steps T",
                      "y": "‖∂C_T/∂C_0‖", "xscale": "linear", "yscale": "log", "caption": "Hidden size 32."}],
         "claims": claims, "not_asked": [],
-        "not_checkable": [{"documented": "N-009", "because": "About language, not about cells."}],
+        "not_checkable": [{"documented": "N-009", "errata": [], "because": "About language, not about cells."}],
     }  # fmt: skip
 
 
@@ -404,6 +405,17 @@ def test_errata_say_what_is_printed_measured_and_right() -> None:
     assert "1.2e-15" in erratum and "where 0 was allowed" in erratum
     assert "right It drifts by rounding when C_0 is small." in erratum
     assert "N-009 About language" in erratum
+
+
+def test_errata_show_what_is_printed_otherwise_and_what_the_literature_says() -> None:
+    document = sample_document()
+    document["claims"][0] |= {"errata": ["E40"], "printed": "One percent.", "statement": "It is 0.67 %."}
+    document["not_checkable"] += [{"documented": "L-006", "errata": ["E12"], "because": "The third gate came in 1999."}]
+    text = parsed(document).text
+    assert "320 verified by claims, 1 not checkable" in text
+    errata = text[text.index("Errata: 3") :]
+    assert "printed One percent." in errata and "right It is 0.67 %." in errata
+    assert "E12 L-006 right The third gate came in 1999." in errata
 
 
 @pytest.mark.parametrize(

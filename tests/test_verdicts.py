@@ -57,7 +57,7 @@ def test_a_check_without_a_measurement_never_lets_a_claim_be_upheld(expected: st
 def document(claims: dict[str, dict[str, Any]], checks: dict[str, str], **run: Any) -> dict[str, Any]:
     """A document of claims, each `upheld` as expected unless told otherwise, and checks «claim/name: outcome»."""
     blank: dict[str, Any] = {
-        "documented": ["N-001"], "errata": [], "section": "N", "kind": "exact", "equation": None,
+        "documented": ["N-001"], "errata": [], "printed": None, "section": "N", "kind": "exact", "equation": None,
         "expected": "upheld", "because": None, "instead": None, "see": [], "chapter": "toy", "statement": "It is.",
     }  # fmt: skip
     records = [
