@@ -6,7 +6,7 @@ has them as subjects by name, and `verdicts(subject, claims)` says what the clai
 
 from __future__ import annotations
 
-from planted import backward, calls, counts, gru, loading, lstm, rnn, subtle, trained, variants
+from planted import backward, calls, counts, gru, loading, lstm, rnn, routes, subtle, trained, variants
 from planted.plant import PATCHES, PLANTED
 from planted.run import Judged, verdicts
 
@@ -21,6 +21,7 @@ __all__ = [
     "loading",
     "lstm",
     "rnn",
+    "routes",
     "subtle",
     "trained",
     "variants",
