@@ -123,3 +123,16 @@ class Weights:
                 seen = seen + (c @ block.P if block.P.ndim == 2 else c * block.P)
             blocks[gate] = replace(block, W_x=np.concatenate([block.W_x, seen]))
         return replace(self, blocks=blocks).without_recurrence()
+
+    def frozen_at(self, h: Array, *open_: str) -> Weights:
+        """Weights under which every gate but the open ones sees the one state h (H,), as a constant in its bias b_h.
+
+        In a step from that state all gates take their values, and a derivative reaches the state through the open ones
+        alone, and along the highway. (Not for GRUs with the reset before the product: their candidate sees r * h.)
+        """
+        assert self.kind not in ("gru-reset-before", "gru-deck"), "the candidate sees another state than the gates"
+        weights = self
+        for gate in self.blocks.keys() - set(open_):
+            seen = h @ self.blocks[gate].W_h
+            weights = weights.change(gate, W_h=np.zeros_like, b_h=partial(np.add, seen))
+        return weights

@@ -46,11 +46,14 @@ PATCHES: dict[str, list[tuple[Any, str, Any]]] = {}
 """Faults outside the cells, by name: modules, names in them, and what stands there instead. Their subject is sound."""
 
 
-def plant_in(module: Any, attribute: str) -> Callable[[Any], Any]:
-    """Decorator: plant a function in the place of a module's, under a sound LSTM."""
+def plant_in(module: Any, attribute: str, under: type[cells.Cell] = cells.LSTM) -> Callable[[Any], Any]:
+    """Decorator: plant a function in the place of a module's, under a sound cell, by default an LSTM."""
+
+    def build(weights: Weights, dtype: torch.dtype, device: str) -> Net:
+        return ReferenceNet(under(weights, dtype, device))
 
     def decorate(broken: Any) -> Any:
         PATCHES[broken.__name__] = [(module, attribute, broken)]
-        return plant_as(broken.__name__, "lstm", BrokenNet, broken)
+        return plant_as(broken.__name__, under.kind, build, broken)
 
     return decorate
