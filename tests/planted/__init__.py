@@ -6,7 +6,7 @@ has them as subjects by name, and `verdicts(subject, claims)` says what the clai
 
 from __future__ import annotations
 
-from planted import backward, calls, counts, gru, loading, lstm, rnn, subtle, trained, variants
+from planted import backward, calls, costs, counts, gru, loading, lstm, rnn, subtle, trained, variants
 from planted.plant import PATCHES, PLANTED
 from planted.run import Judged, verdicts
 
@@ -16,6 +16,7 @@ __all__ = [
     "Judged",
     "backward",
     "calls",
+    "costs",
     "counts",
     "gru",
     "loading",
