@@ -307,6 +307,17 @@ TURNED_BY = {
     "exercises.reset-placement-hardly-matters": "never_learns",
     "exercises.rnn-escapes": "learns_at_once",
     "exercises.purer-highway": "HiddenStateDetached",
+    # What a cell costs
+    "cost.multiply-adds": "UnusedOutputGate PaddedTo128",
+    "cost.three-quarters": "UnusedOutputGate",
+    "cost.same-order-on-every-machine": "lstm_without_a_kernel",
+    "cost.fewer-operations": "UnusedOutputGate NoOutputTanh",
+    "cost.less-memory": "PlainExponentials",
+    "cost.reset-after-is-cheaper": "DiagonalCandidate",
+    "cost.reset-after-leaves-one-product": "ResetBeforeProduct ResetAfterProduct",
+    "cost.work-grows-with-the-gap": "PaddedTo128",
+    "cost.distance-costs-nothing": "PaddedTo128",
+    "cost.whole-notebook": "PaddedTo128",
 }
 """The faults of `planted` that turn each claim, its natural enemies first of all."""
 

@@ -168,7 +168,8 @@ def test_every_miss_has_a_line_and_one_hides_no_other(record: Evidence) -> None:
     record.at_most("a", 2, 1)
     record.at_least("b", 0.5, 0.75)
     record.printed("c", 0.2, "0.168")
-    record.exactly("d", "forget", "input")
+    record.exactly("d", "forget", "forget", at="a place where it holds")
+    record.exactly("d", "forget", "input", at="unit 3")
     record.equal("e", [0.0, 1.0], [0.0, 0.0])
     record.at_most("fine", 0.0, 1.0)
     with pytest.raises(ClaimFailed) as failed:
@@ -177,7 +178,7 @@ def test_every_miss_has_a_line_and_one_hides_no_other(record: Evidence) -> None:
         "a = 2; at most 1 is allowed",
         "b = 0.5; at least 0.75 is claimed",
         "c = 0.2; the document prints 0.168, give or take 0.0005",
-        "d = forget; input is claimed",
+        "d = forget at unit 3; input is claimed",
         "e = 1.0 at (1,); equality bit for bit is claimed",
     ]
 
