@@ -283,6 +283,7 @@ TURNED_BY = {
     "gradient-flow.lstm-at-the-start": "HiddenStateDetached CellDetached",
     "gradient-flow.rnn-at-the-start": "TanhTwiceInTheRNNsDerivative",
     "gradient-flow.gru-at-the-start": "UpdateWrites",
+    "gradient-flow.only-ratios-compare": "GradientOverTheBatchSize",
     "gradient-flow.more-than-a-product-of-gates": "HiddenStateDetached",
     "gradient-flow.low-bias-is-like-an-rnn": "ForgetGateStuckOpen",
     "gradient-flow.rnn-constant-factor": "RecurrenceByAConstant",

@@ -42,6 +42,21 @@ class TruncatedBackward(BrokenNet):
 
 
 @plant
+class GradientOverTheBatchSize(BrokenNet):
+    """The backward pass takes the mean over the batch, as if the loss had not taken it."""
+
+    def __call__(self, x, state):
+        outputs, last = super().__call__(x, state)
+        mean = 1 / len(x)
+        return _scaled(outputs, mean), tuple(_scaled(s, mean) for s in last)
+
+
+def _scaled(tensor: Tensor, factor: float) -> Tensor:
+    """The same numbers, with another gradient."""
+    return factor * tensor + (1 - factor) * tensor.detach()
+
+
+@plant
 class CellGradientTwice(BrokenNet):
     """From the second step on the cell's gradient is accumulated twice, and the hidden state's is lost."""
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from planted.gru import BrokenGRU
 from planted.plant import PATCHES, BrokenNet, plant, plant_as
-from reference import training
+from reference import networks
 
 
 @plant
@@ -75,7 +75,7 @@ class _SteppedLSTM(nn.LSTM):
 
 def _without_a_kernel_for_a_whole_lstm() -> None:
     """torch.nn.LSTM is stepped through like the others."""
-    PATCHES["lstm_without_a_kernel"] = [(training, "LAYERS", training.LAYERS | {"LSTM": _SteppedLSTM})]
+    PATCHES["lstm_without_a_kernel"] = [(networks, "LAYERS", networks.LAYERS | {"LSTM": _SteppedLSTM})]
     plant_as("lstm_without_a_kernel", "lstm", BrokenNet)
 
 
