@@ -533,7 +533,8 @@ pytest_plugins = ["report.pytest_html"]
 def pytest_runtest_makereport(item, call):
     report = yield
     if item.name != "test_plain":
-        report.evidence = {"claim": "carousel.half", "subject": "<Cell>", "dtype": "float32"}
+        subject = "Cell" if item.name == "test_named" else "<Cell>"
+        report.evidence = {"claim": "carousel.half", "subject": subject, "dtype": "float32"}
     return report
 
 def pytest_sessionfinish(session):
@@ -544,6 +545,7 @@ TESTS = """
 import pytest
 def test_plain(): print("chatter")
 def test_passes(): print("chatter")
+def test_named(): pass
 def test_fails(): assert 1 < 0, "one isn't <below> \\"zero\\" & that's it"
 def test_skips(): pytest.skip("not here")
 @pytest.mark.xfail(reason="refuted <as printed>")
@@ -568,7 +570,9 @@ def test_with_pytest_html(workers: str, tmp_path: Path) -> None:
     assert seen.text.index("✗ Changed") < seen.text.index("pytest-html's own table") < seen.text.index("tests took")
     assert len(seen.ids) == len(set(seen.ids))
     assert "data-jsonblob='{\"" in text
-    rows = {name.split("::")[1]: each[0] for name, each in json.loads(seen.blob)["tests"].items()}
+    told = json.loads(seen.blob)["tests"]
+    assert told.pop("test_it.py::test_named")[0][:3] == ["Passed", "carousel.half", "Cell float32"]
+    rows = {name.split("::")[1]: each[0] for name, each in told.items()}
     assert len(rows) == 5 and {len(row["resultsTableRow"]) for row in rows.values()} == {5}
     assert rows["test_passes"]["log"] == "" and "chatter" not in text
     assert rows["test_refuted"]["log"] == ""
