@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +15,6 @@ from torch.func import functional_call, stack_module_state, vmap
 from reference import cells, recall
 from reference.weights import GATES, PEEPHOLES, Block, Weights, has_cell_state
 
-if TYPE_CHECKING:
-    from reference.training import Protocol
-
 HIDDEN = 64
 
 REFERENCE = {cell.__name__: cell for cell in cells.CELLS}
@@ -24,6 +22,25 @@ LAYERS = {"RNN": nn.RNN, "LSTM": nn.LSTM, "GRU": nn.GRU}
 
 Make = Callable[[int, int], nn.Module]
 """Builds a drop-in, batch first, in the place of torch.nn's layer: `make(input_size, hidden_size)`."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is trained, on which gap, and from where it starts."""
+
+    net: str
+    """`RNN`, `LSTM`, `GRU` for the layers of torch.nn; a name of a reference cell for the variants that torch lacks."""
+    gap: int
+    keep_bias: float = 0.0
+    """Bias of the forget gate, or of the GRU's update gate; 0 leaves the initialisation alone, as the notebook does."""
+    write_bias: float | None = None
+    """Bias of the LSTM's input gate, where it is set."""
+    recurrent: str = "default"
+    """How the recurrent weights of a plain RNN start: `default`, `orthogonal` or `identity`."""
+    steps: int = 800
+    learning_rate: float = 1e-3
+    whole: bool = False
+    """Train through all steps, for what a trained net is asked afterwards; otherwise stop where the gap is solved."""
 
 
 class _Fed(cells.Gate):

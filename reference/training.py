@@ -18,29 +18,11 @@ from torch.optim.adam import adam
 
 from reference import networks, recall
 from reference.networks import LAYERS, Make, Together
+from reference.networks import Protocol as Protocol
 
 BATCH, HELD_OUT, EVERY, SOLVED, CLIP = 128, 1000, 25, 0.95, 1.0
 CACHED = 250
 """So many sequences at once stay in a processor's cache."""
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """What is trained, on which gap, and from where it starts."""
-
-    net: str
-    """`RNN`, `LSTM`, `GRU` for the layers of torch.nn; a name of a reference cell for the variants that torch lacks."""
-    gap: int
-    keep_bias: float = 0.0
-    """Bias of the forget gate, or of the GRU's update gate; 0 leaves the initialisation alone, as the notebook does."""
-    write_bias: float | None = None
-    """Bias of the LSTM's input gate, where it is set."""
-    recurrent: str = "default"
-    """How the recurrent weights of a plain RNN start: `default`, `orthogonal` or `identity`."""
-    steps: int = 800
-    learning_rate: float = 1e-3
-    whole: bool = False
-    """Train through all steps, for what a trained net is asked afterwards; otherwise stop where the gap is solved."""
 
 
 @dataclass
