@@ -49,7 +49,7 @@ def documented(protocol):
             layer.bias_hh_l0[64:128].zero_()
     parameters = [*layer.parameters(), *head.parameters()]
     optimiser = torch.optim.Adam(parameters, lr=1e-3)
-    test = recall.held_out(1000, protocol.gap)
+    test, _ = recall.held_out("recall", 1000, protocol.gap)
     test_x, right = one_hot(test, recall.WIDTH).float(), []
     for step in range(protocol.steps):
         symbols = recall.tokens(128, protocol.gap, torch.default_generator)

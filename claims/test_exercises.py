@@ -89,6 +89,15 @@ def test_a_peephole_lstm_learns_like_an_lstm(trained, gap, evidence):
     evidence.at_most("median steps over the LSTM's, at most", quotient, 2.0)
 
 
+@pytest.mark.claim("exercises.peephole-helps-to-count")
+@pytest.mark.training("peephole-10-gap-length", "lstm-10-gap-length", about="lstm")
+def test_a_peephole_lstm_learns_to_tell_the_length_of_a_gap_sooner(trained, evidence):
+    """A mark in one of eight places among ten fillers: 95 % within 800 steps, median at most 0.85 of the LSTM's"""
+    peephole, lstm = trained("peephole-10-gap-length"), trained("lstm-10-gap-length")
+    evidence.rate("the length of the gap is learnt", [run.solved for run in peephole], at_least=0.99)
+    evidence.at_most("median steps over the LSTM's", median(peephole) / median(lstm), 0.85)
+
+
 @pytest.mark.claim("exercises.coupled-is-like-the-gru")
 @pytest.mark.training("coupled-{gap}", "lstm-{gap}", "gru-{gap}", about="lstm gru")
 @pytest.mark.parametrize("gap", GAPS)

@@ -39,6 +39,8 @@ class Protocol:
     """How the recurrent weights of a plain RNN start: `default`, `orthogonal` or `identity`."""
     steps: int = 800
     learning_rate: float = 1e-3
+    task: str = "recall"
+    """`recall`, or `gap-length`, in which the answer is how long ago a mark was."""
     whole: bool = False
     """Train through all steps, for what a trained net is asked afterwards; otherwise stop where the gap is solved."""
 

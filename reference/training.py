@@ -111,17 +111,18 @@ def _training(runs: list[Run], device: str, make: Make | None) -> Iterator[None]
     optimiser = Adam(parameters, len(runs), protocol.learning_rate)
     for k, run in enumerate(runs):
         run.before = together.copy(k)
-    test = recall.held_out(HELD_OUT, protocol.gap).to(device)
+    test = [tensor.to(device) for tensor in recall.held_out(protocol.task, HELD_OUT, protocol.gap)]
     losses, left = [], set(range(len(runs)))
     for step in range(protocol.steps):
-        symbols = torch.stack([recall.tokens(BATCH, protocol.gap, stream) for stream in streams]).to(device)
-        logits, keys = together(recall.inputs(symbols)), symbols[:, :, 0]
-        loss = cross_entropy(logits.transpose(1, 2), keys, reduction="none").mean(dim=1)
+        drawn = [recall.sequences(protocol.task, BATCH, protocol.gap, stream) for stream in streams]
+        symbols, answers = (torch.stack(tensors).to(device) for tensors in zip(*drawn, strict=True))
+        logits = together(recall.inputs(symbols))
+        loss = cross_entropy(logits.transpose(1, 2), answers, reduction="none").mean(dim=1)
         optimiser.step(torch.autograd.grad(loss.sum(), parameters, materialize_grads=True))
         losses.append(loss.detach())
         last = step == protocol.steps - 1
         if step % EVERY == 0 or last:
-            right, asked = evaluate(together, test, whole=protocol.whole or last)
+            right, asked = evaluate(together, *test, whole=protocol.whole or last)
             yield
             accuracy = [answers / asked for answers in right.tolist()]
             for k in sorted(left):
@@ -136,16 +137,17 @@ def _training(runs: list[Run], device: str, make: Make | None) -> Iterator[None]
 
 
 @torch.no_grad()
-def evaluate(together: Together, test: Tensor, *, whole: bool) -> tuple[Tensor, int]:
+def evaluate(together: Together, test: Tensor, answers: Tensor, *, whole: bool) -> tuple[Tensor, int]:
     """How many of the held-out sequences (n, T) each network answers rightly, shape (S,), and how many were asked.
 
     A processor asks them in parts that stay in its cache, and no more of them once so many answers are wrong that the
     gap is not solved, unless it is to ask the `whole`.
     """
     right, asked = torch.zeros(len(together), dtype=torch.int64, device=test.device), 0
-    for part in torch.split(test, CACHED if test.device.type == "cpu" else len(test)):
+    size = CACHED if test.device.type == "cpu" else len(test)
+    for part, keys in zip(torch.split(test, size), torch.split(answers, size), strict=True):
         logits = together(recall.inputs(part).expand(len(together), -1, -1, -1))
-        right += (logits.argmax(dim=2) == part[:, 0]).sum(dim=1)
+        right += (logits.argmax(dim=2) == keys).sum(dim=1)
         asked += len(part)
         if not whole and asked < len(test) and bool((asked - right > (1 - SOLVED) * len(test)).all()):
             break

@@ -304,6 +304,7 @@ TURNED_BY = {
     "exercises.orthogonal-rnn-learns": "never_learns",
     "exercises.identity-rnn-seldom-learns": "learns_at_once",
     "exercises.peephole-is-like-the-lstm": "never_learns",
+    "exercises.peephole-helps-to-count": "never_learns learns_at_once",
     "exercises.coupled-is-like-the-gru": "never_learns",
     "exercises.reset-placement-hardly-matters": "never_learns",
     "exercises.rnn-escapes": "learns_at_once",

@@ -94,11 +94,20 @@ def test_networks_side_by_side_are_trained_as_if_alone(net):
 def test_an_evaluation_ends_where_its_outcome_is_known():
     """A network at chance is asked 250 of the 1000 sequences, or all of them where that is asked for."""
     model, _ = networks.initial(Protocol("RNN", 5), seed=0)
-    alone, test = Together([model], "cpu"), recall.held_out(1000, 5)
-    right, asked = training.evaluate(alone, test, whole=True)
-    answers = model(recall.inputs(test)).argmax(1)
-    assert (right.item(), asked) == (int((answers == test[:, 0]).sum()), 1000)
-    assert training.evaluate(alone, test, whole=False)[1] == 250
+    alone, (test, answers) = Together([model], "cpu"), recall.held_out("recall", 1000, 5)
+    right, asked = training.evaluate(alone, test, answers, whole=True)
+    said = model(recall.inputs(test)).argmax(1)
+    assert (right.item(), asked) == (int((said == test[:, 0]).sum()), 1000)
+    assert training.evaluate(alone, test, answers, whole=False)[1] == 250
+
+
+def test_the_answer_may_be_how_long_ago_a_mark_was():
+    symbols, answers = recall.sequences("gap-length", 50, 20, torch.Generator().manual_seed(0))
+    assert symbols.shape == (50, 22) and torch.all(symbols[:, -1] == recall.QUERY)
+    marks = symbols == 0
+    assert torch.all(marks.sum(1) == 1) and torch.equal(marks.int().argmax(1), 2 * answers)
+    assert torch.all((symbols[:, :-1] >= recall.KEYS) | marks[:, :-1])
+    assert set(answers.tolist()) == set(range(8))
 
 
 @pytest.mark.parametrize("recurrent", ["orthogonal", "identity"])
