@@ -90,10 +90,10 @@ def test_a_peephole_lstm_learns_like_an_lstm(trained, gap, evidence):
 
 
 @pytest.mark.claim("exercises.peephole-helps-to-count")
-@pytest.mark.training("peephole-10-gap-length", "lstm-10-gap-length", about="lstm")
+@pytest.mark.training("peephole-20-gap-length", "lstm-20-gap-length", about="lstm")
 def test_a_peephole_lstm_learns_to_tell_the_length_of_a_gap_sooner(trained, evidence):
-    """A mark in one of eight places among ten fillers: 95 % within 800 steps, median at most 0.85 of the LSTM's"""
-    peephole, lstm = trained("peephole-10-gap-length"), trained("lstm-10-gap-length")
+    """A mark in one of eight places among twenty fillers: 95 % within 800 steps, median at most 0.85 of the LSTM's"""
+    peephole, lstm = trained("peephole-20-gap-length"), trained("lstm-20-gap-length")
     evidence.rate("the length of the gap is learnt", [run.solved for run in peephole], at_least=0.99)
     evidence.at_most("median steps over the LSTM's", median(peephole) / median(lstm), 0.85)
 
