@@ -8,41 +8,70 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from report import compare, journal, page
+from report.merge import merge
 from report.page import verdict_sentence
+from report.reading import read
 from report.verdicts import SCHEMA
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 when it did its work, 4 when a file is no claim report."""
+    """Run a command.
+
+    Returns:
+        0 when it did its work, and for `compare` nothing got worse; 1 for `compare` when something did, and for `merge`
+        when the merged report is none of a passed run; 4 when a file is no claim report, with one line that says why.
+    """
     parser = argparse.ArgumentParser(prog="python -m report", description="Work with claim reports.")
     commands = parser.add_subparsers(dest="command", required=True)
     summary = commands.add_parser("summary", help="print reports as Markdown, for a CI job's summary")
     summary.add_argument("reports", nargs="+", type=Path, metavar="CLAIMS.json")
+    merging = commands.add_parser("merge", help="put shards of one run together, and devices beside each other")
+    merging.add_argument("reports", nargs="+", type=Path, metavar="CLAIMS.json")
+    merging.add_argument(
+        "--output", required=True, type=Path, metavar="OUT.html", help="the page; the JSON goes beside it, .json"
+    )
+    comparing = commands.add_parser("compare", help="say what changed between two runs; status 1 if worse")
+    comparing.add_argument("base", type=Path, metavar="BASE.json")
+    comparing.add_argument("new", type=Path, metavar="NEW.json")
+    comparing.add_argument("--output", type=Path, metavar="OUT.html", help="write the comparison as a page, too")
     called = parser.parse_args(arguments)
     try:
-        documents = [read(path) for path in called.reports]
+        if called.command == "summary":
+            print("\n\n".join(markdown(read(path)) for path in called.reports))
+            return 0
+        if called.command == "merge":
+            return _merge([read(path) for path in called.reports], called.output)
+        return _compare(read(called.base), read(called.new), called.output)
     except ValueError as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 4
-    print("\n\n".join(markdown(document) for document in documents))
-    return 0
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A claim report from its JSON file.
-
-    Raises:
-        ValueError: there is no such file, or it is no claim report of this schema.
-    """
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror}); a run of pytest writes it") from error
-    except ValueError as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise ValueError(f"{path} is no claim report of schema {SCHEMA}")
-    return document
+        print(f"ERROR: {error.filename}: cannot be written ({error.strerror})", file=sys.stderr)
+        return 4
+
+
+def _merge(documents: list[dict[str, Any]], output: Path) -> int:
+    """Write the page and the JSON of several reports, and print a verdict for each device."""
+    if output.suffix != ".html":
+        raise ValueError(f"--output {output}: name a page, such as {output.stem}.html")
+    merged = merge(documents)
+    alone = len(merged) == 1
+    text = journal.dumps(merged[0]) if alone else json.dumps({"schema": SCHEMA, "reports": merged}, allow_nan=False)
+    journal.write(output.with_suffix(".json"), text)
+    journal.write(output, page.standalone(merged[0]) if alone else page.merged(merged))
+    for document in merged:
+        print(page.verdict_sentence(document))
+    print(f"report: {output}")
+    return int(any(document["exit_status"] != 0 for document in merged))
+
+
+def _compare(base: dict[str, Any], new: dict[str, Any], output: Path | None) -> int:
+    found = compare.compare(base, new)
+    if output:
+        journal.write(output, page.compared(found))
+    print("\n".join(compare.words(found)))
+    return int(found.worse)
 
 
 def markdown(document: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ import jinja2
 from markupsafe import Markup
 
 from report import sentence, view
+from report.compare import Comparison, headline
 from report.figures import chosen, draw
 from report.mathematics import mathml
+from report.merge import side_by_side
 from report.notation import significant
 from report.sentence import Document, Ref
 
@@ -43,6 +45,32 @@ def fragment(document: Document) -> str:
 def standalone(document: Document) -> str:
     """The page as one complete file. While the run is going it has no figures and no details, to be cheap."""
     return _templates().get_template("standalone.html").render(**_context(document), table=False)
+
+
+def compared(found: Comparison) -> str:
+    """Two runs compared, as a page."""
+    ran = [
+        (name, str(found.base[key]), str(found.new[key]))
+        for name, key in (("started", "started"), ("command", "command"), ("exit status", "exit_status"))
+    ]
+    ran.insert(0, ("verdict", verdict_sentence(found.base), verdict_sentence(found.new)))
+    render = _templates().get_template("compare.html").render
+    return render(found=found, headline=headline(found), ran=ran, marks=view.VERDICTS)
+
+
+def merged(documents: Sequence[Document]) -> str:
+    """Runs on several devices, beside each other."""
+    runs = [
+        {
+            "name": sentence.where(document),
+            "state": sentence.state(document),
+            "badge": BADGES[sentence.state(document)],
+            "sentence": verdict_sentence(document),
+        }
+        for document in documents
+    ]
+    names = [run["name"] for run in runs]
+    return _templates().get_template("merged.html").render(names=names, runs=runs, chapters=side_by_side(documents))
 
 
 @lru_cache(maxsize=1)

@@ -166,6 +166,7 @@ class ClaimReport:
                 "seconds": round(time.monotonic() - self.began, 1),
                 "command": _command(),
                 "fingerprint": self.fingerprint,
+                "shard": self.shard(),
             },
             chapters=self.catalogue.chapters,
             figures=self.catalogue.figures,
@@ -174,6 +175,11 @@ class ClaimReport:
         journal.write(self.path("json"), journal.dumps(document))
         journal.write(self.path("html"), page.standalone(document))
         return document
+
+    def shard(self) -> dict[str, Any] | None:
+        """Which part of a run that pytest-split has split this is."""
+        splits, group = (getattr(self.config.option, name, None) for name in ("splits", "group"))
+        return {"splits": splits, "groups": [group]} if splits and group else None
 
     def is_partial(self) -> bool:
         """Whether the call asked for less than every claim."""

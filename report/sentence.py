@@ -52,6 +52,11 @@ def asked(document: Document) -> list[Mapping[str, Any]]:
     return [claim for claim in document["claims"] if claim["id"] not in left_out]
 
 
+def where(document: Document) -> str:
+    """ "cpu", or "cpu, FastLSTM" with somebody's own cell."""
+    return ", ".join(filter(None, [document["device"], document["cell"]]))
+
+
 def changed(document: Document) -> list[str]:
     """Ids of the claims whose verdict is another one than expected (missing ones apart)."""
     return [claim["id"] for claim in asked(document) if claim["unexpected"] and claim["verdict"] != "missing"]
@@ -84,6 +89,8 @@ def verdict(document: Document) -> Parts:
     """What a gatekeeper has to know, broken runs first."""
     parts: Parts = []
     claims, total = asked(document), len(asked(document))
+    if document["shard"]:
+        parts.append(_shard(document["shard"]))
     if document["partial"]:
         everything = total + len(document["not_asked"])
         parts.append(
@@ -97,6 +104,18 @@ def verdict(document: Document) -> Parts:
     if now in ("good", "partial"):
         return [*parts, _good(document, claims)]
     return parts + _bad(document, total)
+
+
+def _shard(shard: Mapping[str, Any]) -> str:
+    """Which shards of a run these are, and which are missing once several have been put together."""
+    splits, groups = shard["splits"], shard["groups"]
+    lost = [str(k) for k in range(1, splits + 1) if k not in groups]
+    if len(groups) == 1 < splits:
+        return f"Shard {groups[0]} of {splits}. "
+    if not lost:
+        return ""
+    noun, verb = ("Shard", "is") if len(lost) == 1 else ("Shards", "are")
+    return f"{noun} {listed(lost)} of {splits} {verb} missing. "
 
 
 def _running(document: Document, total: int) -> Parts:

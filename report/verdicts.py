@@ -68,7 +68,8 @@ def document(
         claims: the catalogue's entries by id.
         checks: a record for every check that was collected.
         asked: the claims that the call asked for; the others are listed as not asked for.
-        run: device, cell, partial, ended, started, seconds, command, fingerprint, exit_status (pytest's own).
+        run: device, cell, partial, ended, started, seconds, command, fingerprint, exit_status (pytest's own), and
+            shard where this is one of several.
     """
     asked = set(asked)
     of_claim: dict[str, list[dict[str, Any]]] = {}
@@ -97,6 +98,7 @@ def document(
         "complete": complete,
         "exit_status": status,
         **{key: run[key] for key in ("ended", "started", "seconds", "command", "fingerprint")},
+        "shard": run.get("shard"),
         "totals": totals | {"unexpected": unexpected},
         "statements": {
             "claimed": _statements(name for claim in claims.values() for name in claim["documented"]),

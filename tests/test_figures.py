@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from test_page import Page, check, claim, parsed, sample_document, validate
+from documents import Page, check, claim, parsed, sample_document, validate
 
 from report import figures, page, panels
 

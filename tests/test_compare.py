@@ -1,0 +1,168 @@
+"""Two reports compared: what changed, what got worse, and what does not matter."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from documents import changed_document, large_document, sample_document
+
+from report import compare, page
+from report.__main__ import main
+
+ROOT = Path(__file__).parents[1]
+
+
+def written(folder: Path, name: str, document: Any) -> Path:
+    path = folder / name
+    path.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+    return path
+
+
+def figure_of(document: dict[str, Any], claim: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = document["claims"][claim]["checks"][0]["figures"][0]
+    return found
+
+
+def test_a_run_is_as_good_as_itself() -> None:
+    found = compare.compare(sample_document(), sample_document())
+    assert not found.worse and not found.drifts and not found.changes
+    assert compare.words(found) == ["Nothing got worse: 5 claims as before."]
+
+
+def test_a_changed_verdict_is_worse_and_says_why() -> None:
+    found = compare.compare(sample_document(), changed_document())
+    assert found.worse and [change.worse for change in found.changes] == [True] * len(found.changes)
+    text = "\n".join(compare.words(found))
+    assert text.startswith("3 claims got worse")
+    assert all(f"worse: {change.claim}: {change.base} → {change.new}" in text for change in found.changes)
+
+
+def test_the_way_back_is_no_worse() -> None:
+    found = compare.compare(changed_document(), sample_document())
+    assert found.changes and not found.worse
+    assert "changed for the better" in compare.headline(found)
+
+
+def test_a_claim_that_went_is_worse_and_a_new_one_is_not() -> None:
+    less = sample_document()
+    gone = less["claims"].pop()["id"]
+    assert compare.compare(sample_document(), less).worse
+    found = compare.compare(less, sample_document())
+    assert not found.worse and found.appeared == [gone]
+
+
+def test_a_claim_that_was_not_asked_for_is_not_worse() -> None:
+    less = sample_document()
+    less |= {"partial": True, "not_asked": [less["claims"].pop()["id"]]}
+    found = compare.compare(sample_document(), less)
+    assert not found.worse and found.not_asked == less["not_asked"]
+
+
+def test_a_run_that_did_not_finish_is_worse() -> None:
+    assert compare.compare(sample_document(), sample_document() | {"ended": "interrupted", "complete": False}).worse
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "drifts"),
+    [
+        (0.1, 0.2, False),
+        (0.1, 0.5, True),
+        (0.001, 0.2, False),
+        (0.0, 0.3, True),
+        (0.9, 0.95, False),
+        ("nan", 0.9, False),
+    ],
+)
+def test_a_figure_drifts_where_it_uses_four_times_as_much_of_its_limit(before: Any, now: float, drifts: bool) -> None:
+    base, new = sample_document(), sample_document()
+    for document, measured in ((base, before), (new, now)):
+        figure_of(document).update(measured=measured, allowed=1.0, relation="<=", documented=None, holds=True)
+    found = compare.compare(base, new)
+    assert bool(found.drifts) == drifts and not found.worse
+
+
+def test_a_figure_beyond_its_limit_is_worse() -> None:
+    base, new = sample_document(), sample_document()
+    figure_of(base).update(measured=0.5, allowed=1.0, relation="<=", holds=True)
+    figure_of(new).update(measured=2.0, allowed=1.0, relation="<=", holds=False)
+    found = compare.compare(base, new)
+    assert found.worse and found.drifts[0].worse
+    assert "0.500 → 2.00" in "\n".join(compare.words(found))
+
+
+def test_clocks_and_what_cannot_change_a_number_are_not_compared() -> None:
+    base, new = sample_document(), sample_document()
+    for document, measured in ((base, 0.1), (new, 100.0)):
+        figure_of(document).update(measured=measured, allowed=None, relation="shown", holds=True)
+    new["fingerprint"] |= {"workers": 7, "commit": "ffff", "platform": "Linux of tomorrow"}
+    new |= {"seconds": 1e4, "started": "2030-01-01T00:00:00+00:00"}
+    assert compare.words(compare.compare(base, new)) == ["Nothing got worse: 5 claims as before."]
+
+
+def test_what_ran_differently_is_named() -> None:
+    new = sample_document()
+    new["device"] = "cuda"
+    new["fingerprint"] |= {"torch": "2.14.0", "tf32": True}
+    found = compare.compare(sample_document(), new)
+    assert found.fingerprint == [("device", "cpu", "cuda"), ("torch", "2.13.0", "2.14.0"), ("tf32", "off", "on")]
+
+
+def test_the_command_and_its_page(tmp_path: Path, capsys: Any) -> None:
+    evil = "<script>alert(1)</script>"
+    new = changed_document()
+    new["claims"][0]["statement"] = evil
+    base = written(tmp_path, "base.json", sample_document())
+    call = ["compare", str(base), str(written(tmp_path, "new.json", new)), "--output", str(tmp_path / "out.html")]
+    assert main(call) == 1
+    assert "3 claims got worse" in capsys.readouterr().out
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "✗ Worse" in text and evil not in text and "http" not in text.replace("http-equiv", "")
+    assert main(["compare", str(base), str(base)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "is no JSON"), ('{"schema": 1, "claims": [', "is no JSON"), ("[1, 2]", "is no claim report"),
+        ("{}", "is no claim report"), ('{"schema": 2}', "schema 2; this version reads schema 1"),
+        ('{"schema": 1, "seconds": NaN}', "NaN is no JSON number"), ('{"schema": 1}', "is no claim report of schema 1"),
+        (json.dumps(sample_document() | {"claims": [{"id": "<i>"}]}), "is no claim report of schema 1"),
+        ("[" * 100000, "is no JSON"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["compare", "merge", "summary"])
+def test_what_is_no_report_is_said_in_one_line(
+    command: str, content: str, says: str, tmp_path: Path, capsys: Any
+) -> None:
+    good, bad = written(tmp_path, "good.json", sample_document()), written(tmp_path, "bad.json", content)
+    output = [] if command == "summary" else ["--output", str(tmp_path / "out.html")]
+    assert main([command, str(good), str(bad), *output]) == 4
+    out, err = capsys.readouterr()
+    assert not out and err.startswith("ERROR: ") and err.count("\n") == 1 and says in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.json", "good.json"], "nothing was written"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: Any) -> None:
+    assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 4
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_four_hundred_claims_take_no_second(tmp_path: Path) -> None:
+    """Measured in a process of its own, with its imports; here only that it works, and that most of it is quick."""
+    base, new = large_document(400), copy.deepcopy(large_document(400))
+    began = time.process_time()
+    page.compared(compare.compare(base, new))
+    assert time.process_time() - began < 5.0
+    paths = [str(written(tmp_path, f"{name}.json", document)) for name, document in (("a", base), ("b", new))]
+    command = [sys.executable, "-m", "report", "compare", *paths]
+    run = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "Nothing got worse: 400 claims as before.\n"
