@@ -35,10 +35,15 @@ def main(arguments: list[str] | None = None) -> int:
     comparing.add_argument("base", type=Path, metavar="BASE.json")
     comparing.add_argument("new", type=Path, metavar="NEW.json")
     comparing.add_argument("--output", type=Path, metavar="OUT.html", help="write the comparison as a page, too")
+    proposing = commands.add_parser("propose", help="print the expectations that a run would need, for you to judge")
+    proposing.add_argument("report", type=Path, metavar="CLAIMS.json")
     called = parser.parse_args(arguments)
     try:
         if called.command == "summary":
             print("\n\n".join(markdown(read(path)) for path in called.reports))
+            return 0
+        if called.command == "propose":
+            print(proposed(read(called.report)))
             return 0
         if called.command == "merge":
             return _merge([read(path) for path in called.reports], called.output)
@@ -72,6 +77,29 @@ def _compare(base: dict[str, Any], new: dict[str, Any], output: Path | None) -> 
         journal.write(output, page.compared(found))
     print("\n".join(compare.words(found)))
     return int(found.worse)
+
+
+def proposed(document: dict[str, Any]) -> str:
+    """The entries of expectations.toml under which this run would be green; what only a person knows is left open."""
+    found = [claim for claim in document["claims"] if claim["unexpected"]]
+    if not found:
+        return "# Every verdict is the expected one: no entry is needed."
+    torch = document["fingerprint"]["torch"].split("+")[0]
+    lines = ["# Judge each, and say why: an entry hides what it names."]
+    for claim in found:
+        lines += ["", f"# {claim['statement']}"]
+        if claim["verdict"] == "missing":
+            lines.append(f"# {claim['id']} has no verdict; no entry can help: see the report.")
+            continue
+        why = next((check["message"] for check in claim["checks"] if check["message"]), "")
+        entry = {"claim": claim["id"], "device": document["device"].split(":")[0], "torch": f"=={torch}"}
+        entry |= {"expected": claim["verdict"], "because": "TODO " + why.partition("\n")[0], "source": "TODO"}
+        lines += [
+            "[[expectation]]",
+            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()),
+        ]
+        lines.append("# expires = 2027-01-01, where it is a defect that will be mended")
+    return "\n".join(lines)
 
 
 def markdown(document: dict[str, Any]) -> str:

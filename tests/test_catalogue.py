@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import WrongCall, catalogue
+from fixtures import WrongCall, catalogue, expectations
 
 ROOT = Path(__file__).parents[1]
 
@@ -62,7 +62,14 @@ def test_wrong(k, evidence): ...
 def helper(): ...
 """
 
-EXPECTATION = '[[expectation]]\nclaim = "toy.holds"\ndevice = "cuda"\nexpected = "refuted"\nbecause = "It rounds."\n'
+EXPECTATION = """
+[[expectation]]
+claim = "toy.holds"
+device = "cuda"
+expected = "refuted"
+because = "It rounds."
+source = "measured"
+"""
 
 
 def write(root: Path, toml: str = TOML, module: str = MODULE, expectations: str = "") -> Path:
@@ -92,7 +99,7 @@ def test_a_device_replaces_what_is_expected(tmp_path: Path) -> None:
     assert catalogue.load(tmp_path, "cpu").claims["toy.holds"]["expected"] == "upheld"
     for device in ("cuda", "cuda:1"):
         claim = catalogue.load(tmp_path, device).claims["toy.holds"]
-        assert (claim["expected"], claim["because"]) == ("refuted", "It rounds.")
+        assert (claim["expected"], claim["because"]) == ("refuted", "It rounds. (measured)")
 
 
 def test_the_repositorys_own_catalogue_is_read_for_every_device() -> None:
@@ -168,6 +175,22 @@ WRONG = [
     (expecting('because = "It rounds."', ""), "expectations.toml: expectation: lacks 'because'"),
     (expecting('"cuda"', '"cuda:0"'), "expectations.toml: device 'cuda:0'"),
     (expecting("[[", "[["[:1]), "expectations.toml does not parse: "),
+    (
+        expecting('"measured"\n', '"measured"\nexpires = "soon"\n'),
+        "expectations.toml: the entry for toy.holds: exp",
+    ),
+    (
+        expecting('"measured"\n', '"measured"\nexpires = 2020-01-01\n'),
+        "expectations.toml: the entry for toy.holds exp",
+    ),
+    (
+        expecting('"cuda"', '"cpu"\ntorch = "new"'),
+        "expectations.toml: the entry for toy.holds: torch is a range",
+    ),
+    (
+        expecting('"cuda"\nexpected = "refuted"', '"cpu"\nexpected = "upheld"'),
+        "expectations.toml: the entry for toy.holds c",
+    ),
 ]
 
 
@@ -194,3 +217,11 @@ def test_modules_below_a_chapter_count_too(tmp_path: Path) -> None:
     (tmp_path / "claims" / "more" / "toys_test.py").write_text("def test_stray(): ...\n", encoding="utf-8")
     with pytest.raises(WrongCall, match=r"^claims/more/toys_test.py::test_stray \(line 1\) says 0 claims"):
         catalogue.load(tmp_path)
+
+
+@pytest.mark.parametrize(("torch", "meant"), [("2.8.0", False), ("2.13.0+cpu", True), ("2.14.0", False)])
+def test_an_expectation_may_be_about_some_versions_of_torch(torch: str, meant: bool, tmp_path: Path) -> None:
+    path = tmp_path / "expectations.toml"
+    path.write_text(EXPECTATION + 'torch = ">=2.13,<2.14"\nexpires = 2999-01-01\n', encoding="utf-8")
+    found = expectations.of("cuda:1", path, {"toy.holds": {"expected": "upheld"}}, torch=torch)
+    assert ("toy.holds" in found) == meant

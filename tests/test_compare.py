@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,18 @@ def test_four_hundred_claims_take_no_second(tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout == "Nothing got worse: 400 claims as before.\n"
+
+
+def test_the_expectations_a_run_would_need_are_printed_and_never_written(tmp_path: Path, capsys: Any) -> None:
+    path = written(tmp_path, "changed.json", changed_document())
+    assert main(["propose", str(path)]) == 0
+    told = capsys.readouterr().out
+    entries = tomllib.loads(told)["expectation"]
+    unexpected = {c["id"]: c["verdict"] for c in changed_document()["claims"] if c["unexpected"]}
+    assert {entry["claim"]: entry["expected"] for entry in entries} == {
+        name: verdict for name, verdict in unexpected.items() if verdict != "missing"
+    }
+    assert all(entry["source"] == "TODO" and entry["torch"] == "==2.13.0" for entry in entries)
+    assert [path.name for path in tmp_path.iterdir()] == ["changed.json"]
+    assert main(["propose", str(written(tmp_path, "good.json", sample_document()))]) == 0
+    assert "no entry is needed" in capsys.readouterr().out

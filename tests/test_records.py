@@ -92,13 +92,14 @@ def test_a_device_may_have_an_expectation_of_its_own(project: Project) -> None:
     project.passing("differs")
     project.module("all", check("toy.differs", BODIES["misses"], "more"))
     project.write("claims/test_differs.py", "")
-    entry = '[[expectation]]\nclaim = "toy.differs"\ndevice = "{}"\nexpected = "refuted"\nbecause = "It rounds."\n'
+    said = 'expected = "refuted"\nbecause = "It rounds."\nsource = "x"\n'
+    entry = '[[expectation]]\nclaim = "toy.differs"\ndevice = "{}"\n' + said
     project.write("fixtures/expectations.toml", entry.format("cuda"))
     assert project.run("-n", "0").ret == 1
     project.write("fixtures/expectations.toml", entry.format("cpu"))
     assert project.run("-n", "0").ret == 0
     [claim] = project.report()["claims"]
-    assert (claim["expected"], claim["because"]) == ("refuted", "It rounds.")
+    assert (claim["expected"], claim["because"]) == ("refuted", "It rounds. (x)")
 
 
 def test_numpy_numbers_nan_and_infinities_arrive_as_measured(project: Project) -> None:
