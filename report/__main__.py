@@ -35,12 +35,17 @@ def main(arguments: list[str] | None = None) -> int:
     comparing.add_argument("base", type=Path, metavar="BASE.json")
     comparing.add_argument("new", type=Path, metavar="NEW.json")
     comparing.add_argument("--output", type=Path, metavar="OUT.html", help="write the comparison as a page, too")
+    annotating = commands.add_parser("annotate", help="print unexpected claims as a workflow's annotations")
+    annotating.add_argument("report", type=Path, metavar="CLAIMS.json")
     proposing = commands.add_parser("propose", help="print the expectations that a run would need, for you to judge")
     proposing.add_argument("report", type=Path, metavar="CLAIMS.json")
     called = parser.parse_args(arguments)
     try:
         if called.command == "summary":
             print("\n\n".join(markdown(read(path)) for path in called.reports))
+            return 0
+        if called.command == "annotate":
+            print("\n".join(annotated(read(called.report), Path())))
             return 0
         if called.command == "propose":
             print(proposed(read(called.report)))
@@ -77,6 +82,38 @@ def _compare(base: dict[str, Any], new: dict[str, Any], output: Path | None) -> 
         journal.write(output, page.compared(found))
     print("\n".join(compare.words(found)))
     return int(found.worse)
+
+
+def annotated(document: dict[str, Any], root: Path) -> list[str]:
+    """Each unexpected claim as a GitHub workflow command, on the line of its test in the checkout `root`."""
+    told = []
+    for claim in (claim for claim in document["claims"] if claim["unexpected"]):
+        alarming = [check for check in claim["checks"] if check["outcome"] not in ("passed", "xfailed", "skipped")]
+        check = next(iter(alarming), None) or next(iter(claim["checks"]), None)
+        where = ""
+        if check:
+            name, _, test = check["test"].split("[")[0].partition("::")
+            where = f"file={_command(name, in_property=True)},line={_line(root / name, test)},"
+        why = (check["message"] if check else None) or claim["because"] or ""
+        text = f"{claim['verdict']}, expected {claim['expected']}: {claim['statement']}\n{why.partition(chr(10))[0]}"
+        told.append(f"::error {where}title={_command(claim['id'], in_property=True)}::{_command(text.strip())}")
+    return told
+
+
+def _line(module: Path, test: str) -> int:
+    """Where a test function begins; the first line where that is not known."""
+    try:
+        lines = module.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 1
+    return next((k for k, line in enumerate(lines, start=1) if line.startswith(f"def {test}(")), 1)
+
+
+def _command(text: str, *, in_property: bool = False) -> str:
+    """Text as a workflow command carries it."""
+    for character in "%\r\n" + (":," if in_property else ""):
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
 
 
 def proposed(document: dict[str, Any]) -> str:

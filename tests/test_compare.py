@@ -16,7 +16,7 @@ import pytest
 from documents import changed_document, large_document, sample_document
 
 from report import compare, page
-from report.__main__ import main
+from report.__main__ import annotated, main
 
 ROOT = Path(__file__).parents[1]
 
@@ -182,3 +182,17 @@ def test_the_expectations_a_run_would_need_are_printed_and_never_written(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["changed.json"]
     assert main(["propose", str(written(tmp_path, "good.json", sample_document()))]) == 0
     assert "no entry is needed" in capsys.readouterr().out
+
+
+def test_unexpected_claims_become_annotations_on_their_own_lines(tmp_path: Path) -> None:
+    document = changed_document()
+    unexpected = [claim for claim in document["claims"] if claim["unexpected"]]
+    document["claims"][document["claims"].index(unexpected[0])]["statement"] = "100 %\n::warning::evil"
+    test = next(c["test"] for c in unexpected[0]["checks"] if c["outcome"] not in ("passed", "xfailed", "skipped"))
+    name, _, function = test.split("[")[0].partition("::")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(f"import x\n\n\ndef {function}(lstm):\n    pass\n", encoding="utf-8")
+    told = annotated(document, tmp_path)
+    assert len(told) == len(unexpected) and all("\n" not in line and line.startswith("::error ") for line in told)
+    assert f"file={name},line=4," in told[0]
+    assert "100 %25%0A::warning::evil" in told[0], "a newline would begin another command"
