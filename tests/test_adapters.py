@@ -1,0 +1,153 @@
+"""Does each shipped adapter compute the oracle's states and gradients, in each format, from a state and without one?
+
+A framework that is not installed is skipped; `.ci/run` installs all of requirements-adapters.txt.
+"""
+
+import importlib
+import importlib.metadata
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fixtures.settings import Draw
+from fixtures.subjects import Subject, TorchNet
+from reference import oracle
+from reference.weights import has_cell_state
+
+MODULES = {
+    "torch_eager": ("torch", "RNN LSTM GRU"),
+    "torch_plain": ("torch", "RNN LSTM GRU"),
+    "torch_vmap": ("torch", "RNN LSTM GRU"),
+    "torch_compiled": ("torch", "RNN LSTM GRU"),
+    "onnx_operators": ("onnx onnxruntime", "RNN LSTM GRU ResetBeforeGRU"),
+    "onnx_export": ("onnx onnxruntime", "RNN LSTM GRU"),
+    "keras3": ("keras", "RNN LSTM GRU ResetBeforeGRU"),
+    "flax_linen": ("flax", "RNN LSTM GRU"),
+    "equinox_cells": ("equinox", "LSTM GRU"),
+    "haiku_cells": ("haiku", "LSTM GRU"),
+}
+ADAPTERS = [(module, name) for module, (_, names) in MODULES.items() for name in names.split()]
+each = pytest.mark.parametrize(("module", "name"), ADAPTERS, ids=lambda x: x)
+FACTOR = 4.0
+
+
+def adapter(module, name, input_size, hidden_size):
+    for package in MODULES[module][0].split():
+        pytest.importorskip(package, exc_type=ImportError)
+    if module == "torch_compiled" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        pytest.skip("torch.compile needs a C++ compiler on a CPU")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = getattr(importlib.import_module(f"adapters.{module}"), name)(input_size, hidden_size)
+    return DropIn(made) if isinstance(made, nn.Module) else made
+
+
+class DropIn:
+    """A drop-in module through the suite's own subject, in the adapters' protocol."""
+
+    dtypes = ("float32", "float64")
+
+    def __init__(self, module):
+        self.module = module
+        self.kind = {nn.RNN: "rnn", nn.LSTM: "lstm", nn.GRU: "gru"}[
+            next(base for base in type(module).__mro__ if base in (nn.RNN, nn.LSTM, nn.GRU))
+        ]
+
+    def load(self, weights, dtype):
+        from reference.weights import Block, Weights
+
+        canonical = Weights(self.kind, {gate: Block(**block) for gate, block in weights.items()})
+        subject = Subject(
+            "own", self.kind, lambda w, t, device: TorchNet(self.module.to(device, t), self.kind, w), dtype=dtype
+        )
+        self.loaded = subject(canonical)
+
+    def run(self, x, h, c):
+        ran = self.loaded.run(x, h, c)
+        return ran.outputs, ran.h, ran.c
+
+    def gradients(self, x, h, c, upstream):
+        found = self.loaded.gradients(x, h, c, upstream)[0]
+        return {"x": found.x, "h": found.h, "c": found.c} | found.parameters
+
+
+def blocks(weights):
+    return {gate: block.parameters() for gate, block in weights.blocks.items()}
+
+
+def limit(dtype, fan_in, steps, truth):
+    return FACTOR * np.finfo(dtype).eps * np.sqrt(fan_in) * steps * max(1.0, np.abs(truth).max())
+
+
+@each
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("given", [True, False], ids=["state", "no-state"])
+@pytest.mark.parametrize(("B", "T", "D", "H"), [(3, 5, 4, 7), (1, 1, 2, 3)])
+def test_states_are_the_oracles(module, name, dtype, given, B, T, D, H):
+    cell, draw = adapter(module, name, D, H), Draw(3)
+    if dtype not in cell.dtypes:
+        pytest.skip(f"{module} computes in {' and '.join(cell.dtypes)}")
+    weights, x = draw.weights(cell.kind, D, H), draw.inputs(B, T, D)
+    h, c = (draw.state(B, H), draw.state(B, H)) if given else (None, None)
+    c = c if has_cell_state(cell.kind) else None
+    cell.load(blocks(weights), dtype)
+    outputs, last_h, last_c = cell.run(*(None if a is None else a.astype(dtype) for a in (x, h, c)))
+    tape = oracle.forward(weights, x, h, c)
+    assert outputs.dtype == last_h.dtype == dtype
+    assert (last_c is None) == (tape.c is None)
+    shown = [("outputs", outputs, tape.outputs), ("h", last_h, tape.h[:, -1])]
+    for what, found, truth in shown + ([] if tape.c is None else [("c", last_c, tape.c[:, -1])]):
+        assert found.shape == truth.shape, what
+        np.testing.assert_allclose(found, truth, rtol=0, atol=limit(dtype, D + H, T, truth), err_msg=what)
+
+
+@each
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("ends", ["outputs h c", "h", "c"])
+def test_gradients_are_the_oracles(module, name, dtype, ends):
+    B, T, D, H = 3, 5, 4, 7
+    cell, draw = adapter(module, name, D, H), Draw(5)
+    if dtype not in cell.dtypes:
+        pytest.skip(f"{module} computes in {' and '.join(cell.dtypes)}")
+    if not hasattr(cell, "gradients"):
+        pytest.skip(f"{module} has no gradients")
+    carried = has_cell_state(cell.kind)
+    weights, x, h = draw.weights(cell.kind, D, H), draw.inputs(B, T, D), draw.state(B, H)
+    c = draw.state(B, H) if carried else None
+    pulls = {"outputs": draw.upstream(B, T, H), "h": draw.upstream(B, H), "c": draw.upstream(B, H)}
+    pulls = {end: pulls[end] for end in ends.split() if carried or end != "c"}
+    if not pulls:
+        pytest.skip("no cell state")
+    cell.load(blocks(weights), dtype)
+    given = [None if a is None else a.astype(dtype) for a in (x, h, c)]
+    found = cell.gradients(*given, {end: pull.astype(dtype) for end, pull in pulls.items()})
+    truth = oracle.backward(oracle.forward(weights, x, h, c), **pulls)
+    expected = {"x": truth.x, "h": truth.h} | ({"c": truth.c} if carried else {}) | truth.parameters
+    for what, right in expected.items():
+        assert found[what].shape == right.shape, what
+        np.testing.assert_allclose(found[what], right, rtol=0, atol=limit(dtype, D + H, T, right), err_msg=what)
+
+
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_weights_can_be_loaded_anew(name):
+    """One adapter, other weights, another format, another batch: nothing stays behind."""
+    torch.manual_seed(0)
+    for module in ("torch_plain", "onnx_operators", "onnx_export", "keras3", "flax_linen", "haiku_cells"):
+        if name not in MODULES[module][1].split():
+            continue
+        try:
+            cell = adapter(module, name, 3, 4)
+        except pytest.skip.Exception:
+            continue
+        for seed, batch, dtype in ((1, 2, "float32"), (2, 1, cell.dtypes[-1]), (3, 5, "float32")):
+            draw = Draw(seed)
+            weights, x = draw.weights(cell.kind, 3, 4), draw.inputs(batch, seed, 3)
+            cell.load(blocks(weights), dtype)
+            truth = oracle.forward(weights, x).outputs
+            np.testing.assert_allclose(
+                cell.run(x.astype(dtype), None, None)[0], truth, rtol=0, atol=limit(dtype, 7, seed, truth), err_msg=module
+            )
