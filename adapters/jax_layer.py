@@ -20,7 +20,7 @@ class JaxLayer:
     dtypes: tuple[str, ...] = ("float32", "float64")
 
     def __init__(self, call: Callable[..., Any], untrained: Callable[[Any], Mapping[str, Any]]) -> None:
-        self._untrained = untrained
+        self._untrained = jax.jit(untrained)
         self._call = jax.jit(call)
 
         def pull(arrays: Any, x: Any, states: Any, ends: Any) -> Any:

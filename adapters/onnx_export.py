@@ -1,7 +1,8 @@
 """Layers of torch.nn, exported to ONNX by torch.onnx.export and run by ONNX Runtime.
 
-By the exporter that traces, for one reason: torch 2.13's other one unrolls a torch.nn.RNN over the steps of its example,
-and the model is then wrong for every other length. In float32 alone, and without gradients, as the operators.
+By the exporter that traces, in some milliseconds: torch 2.13's other one takes a second or more, and unrolls a
+torch.nn.RNN over the steps of its example, whatever is said about lengths; the model then refuses any other. In float32
+alone, and without gradients, as the operators.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,8 +19,7 @@ from torch import Tensor, nn
 from adapters.layer import Adapter, Arrays, Floats, States
 from adapters.onnx_operators import Session
 from adapters.torch_modules import TorchLayer
-from reference.layouts import Layout, TORCH
-from dataclasses import replace
+from reference.layouts import TORCH
 
 LAYERS_OF_TORCH: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -86,7 +87,7 @@ def _adapter(kind: str, input_size: int, hidden_size: int) -> Adapter:
         return f"{name}_l0"
 
     torch_layout = TORCH[kind]
-    layout: Layout = replace(
+    layout = replace(
         torch_layout, x=of_one_layer(torch_layout.x), h=of_one_layer(torch_layout.h),
         biases=tuple(map(of_one_layer, torch_layout.biases)),
     )  # fmt: skip

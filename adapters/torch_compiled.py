@@ -27,6 +27,9 @@ def _gru(x: Tensor, h: Tensor, *learnt: Tensor) -> tuple[Tensor, ...]:
     return (torch.gru_cell(x, h, *learnt),)
 
 
+torch._functorch.config.donated_buffer = False
+"""A graph of compiled steps may be differentiated more than once."""
+
 STEPS: dict[type[nn.RNNBase], Any] = {
     layer: torch.compile(step, dynamic=True, fullgraph=True)
     for layer, step in ((nn.RNN, _rnn), (nn.LSTM, _lstm), (nn.GRU, _gru))
