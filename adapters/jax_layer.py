@@ -1,4 +1,7 @@
-"""A layer that JAX computes and differentiates. Importing this switches jax to 64-bit numbers where they are asked for."""
+"""A layer that JAX computes and differentiates, on the processor.
+
+Importing this lets jax have 64-bit numbers where they are asked for, in the whole process.
+"""
 
 from __future__ import annotations
 

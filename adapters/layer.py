@@ -1,4 +1,4 @@
-"""What an adapter is made of: a framework's layer with its own parameters, and where canonical weights stand in them."""
+"""What an adapter is made of: a layer with its own parameters, and where canonical weights stand in them."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ class Adapter:
 class Differentiable(Adapter):
     """An adapter for a layer that its framework differentiates."""
 
-    def gradients(
-        self, x: Floats, h: Floats, c: Floats | None, upstream: Mapping[str, Floats]
-    ) -> dict[str, Floats]:
+    def gradients(self, x: Floats, h: Floats, c: Floats | None, upstream: Mapping[str, Floats]) -> dict[str, Floats]:
         """Gradients of x, h, c and every canonical parameter, from those of "outputs", "h" and "c" that are given."""
         units = h.shape[1]
         outputs = upstream.get("outputs", np.zeros((*x.shape[:2], units), x.dtype))

@@ -50,7 +50,7 @@ class Conventions:
 
     kind: str
     order: str = ""
-    """Gates in the order in which they are stacked, such as `i f g o`, or the arrays of each where they are separate."""
+    """Gates in the order in which they are stacked, such as `i f g o`, or `separate` where each has its own arrays."""
     kernels: str = ""
     """`x W` where rows of a kernel are inputs, `W x` where columns are."""
     biases: int = 0
@@ -68,7 +68,7 @@ class Conventions:
     at_run_time: float | None = None
     """What is added to the forget gate's pre-activation when all parameters are zero."""
     initial: tuple[float, float] | None = None
-    """Mean and standard deviation of the untrained layer's forget pre-activation where x = h = 0, over units and seeds."""
+    """Mean and deviation of the untrained layer's forget pre-activation where x = h = 0, over units and seeds."""
     unknown: list[str] = field(default_factory=list)
     """Numbers that act as none of the above."""
 
@@ -85,7 +85,9 @@ def measure(make: Callable[[int, int], Layer], kind: str, *, trainable: bool = T
     found.biases = len(biases) // UNITS
     if kind == "gru":
         found.update, found.reset = box.update or None, box.reset or None
-        found.inner = sum(box.is_inner(at, known) for at, p in known.items() if p.gate == "candidate" and p.source == "1")
+        found.inner = sum(
+            box.is_inner(at, known) for at, p in known.items() if p.gate == "candidate" and p.source == "1"
+        )
         found.inner //= UNITS
     if kind == "lstm":
         found.at_run_time = float(forget(box, box.zeros(), UNITS).mean())
@@ -264,8 +266,12 @@ class Box:
             return None
         unit = int(np.argmax(np.abs(moved).max(axis=0)))
         column = moved[:, unit]
+
+        def cosine(seen: Array) -> float:
+            return float(abs(column @ seen) / np.linalg.norm(column) / np.linalg.norm(seen))
+
         cosines = {
-            Place(gate, unit, name): abs(column @ (seen := effect(s, name))) / np.linalg.norm(column) / np.linalg.norm(seen)
+            Place(gate, unit, name): cosine(effect(s, name))
             for gate, effect in effects(unit).items() for name, s in self.sources().items()
         }  # fmt: skip
         best = max(cosines, key=lambda place: cosines[place])
@@ -291,7 +297,7 @@ class Box:
             arrays[name][index] = value
             moved = self.step(arrays, self.x, self.h, self.c)["h"][0]
             shown.append(float(moved[np.argmax(np.abs(moved))]))
-        known = {"tanh": np.tanh([2.0, -2.0]), "ReLU": [2.0, 0.0], "identity": [2.0, -2.0]}
+        known = {"tanh": np.tanh((2.0, -2.0)), "ReLU": np.array((2.0, 0.0)), "identity": np.array((2.0, -2.0))}
         return next((name for name, values in known.items() if np.allclose(shown, values, atol=1e-5)), "another")
 
 
@@ -300,7 +306,8 @@ def forget(box: Box, arrays: Mapping[str, Floats], units: int) -> Array:
     x, zeros = np.zeros((2, INPUTS)), np.zeros((2, units))
     after = box.step(arrays, x, zeros, np.stack([np.zeros(units), np.ones(units)]))["c"]
     f = after[1] - after[0]
-    return np.log(f / (1 - f))
+    logit: Array = np.log(f / (1 - f))
+    return logit
 
 
 def _order(places: Mapping[At, Place], shapes: Mapping[str, tuple[int, ...]], kind: str) -> str:

@@ -76,9 +76,8 @@ class ExportedLayer:
         written = io.BytesIO()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of being replaced, and of batches that it can do
-            torch.onnx.export(
-                Flat(layer), example, written, dynamo=False, input_names=["x", *states], dynamic_axes=free
-            )
+            export: Any = torch.onnx.export  # which types say writes to files alone
+            export(Flat(layer), example, written, dynamo=False, input_names=["x", *states], dynamic_axes=free)
         return written.getvalue()
 
 

@@ -71,7 +71,11 @@ class OperatorLayer:
         outputs = ["Y", *(f"Y_{s}" for s in states)]
         options = {"linear_before_reset": int(self.kind == "gru")} if self.kind.startswith("gru") else {}
         node = helper.make_node(
-            OPERATORS[self.kind], ["X", "W", "R", "B", "", *inputs[1:]], outputs, hidden_size=self.hidden_size, **options
+            OPERATORS[self.kind],
+            ["X", "W", "R", "B", "", *inputs[1:]],
+            outputs,
+            hidden_size=self.hidden_size,
+            **options,
         )
         graph = helper.make_graph(
             [node], self.kind,

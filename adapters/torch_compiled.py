@@ -10,6 +10,8 @@ import warnings
 from typing import Any
 
 import torch
+import torch._dynamo.config
+import torch._functorch.config
 from torch import Tensor, nn
 
 from adapters.torch_modules import initial_state, layers, parameters

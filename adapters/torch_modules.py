@@ -1,6 +1,6 @@
 """torch.nn, by several ways: as it is, without oneDNN, by its decomposition under vmap, and with compiled cells.
 
-Each is a drop-in for a one-layer torch.nn.RNN, LSTM or GRU with batch_first=True; `pytest --cell=adapters.torch_eager:LSTM`
+Each is a drop-in for a one-layer torch.nn.RNN, LSTM or GRU with batch_first=True: `--cell=adapters.torch_eager:LSTM`
 and so on. LAYERS of each way shows the module's own parameters, for `make conventions`.
 """
 
@@ -22,11 +22,16 @@ class TorchLayer:
     dtypes: tuple[str, ...] = ("float32", "float64")
 
     def __init__(self, make: Callable[[int, int], nn.Module], input_size: int, hidden_size: int) -> None:
-        self.make = lambda: make(input_size, hidden_size)
+        self._make, self._sizes = make, (input_size, hidden_size)
+
+    def make(self) -> nn.Module:
+        """A module, just built."""
+        return self._make(*self._sizes)
 
     def untrained(self, seed: int) -> Arrays:
-        torch.manual_seed(seed)
-        return {name: p.detach().numpy() for name, p in self.make().named_parameters()}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return {name: p.detach().numpy() for name, p in self.make().named_parameters()}
 
     def run(self, arrays: Mapping[str, Floats], x: Floats, states: States | None) -> tuple[Floats, States]:
         module = self.make().to(getattr(torch, x.dtype.name)).eval()
