@@ -1,4 +1,9 @@
-"""Keras 3 on its torch backend: SimpleRNN, LSTM and GRU, the latter with the reset after the product or before it."""
+"""Keras 3 on its torch backend: SimpleRNN, LSTM and GRU, the latter with the reset after the product or before it.
+
+LSTM and GRU are torch's own kernels underneath. The other two multiply by `keras.ops.matmul`, whose type promotion knows
+no float64 but on TensorFlow (Keras 3.15): here it rounds to float32, so that they do not compute in float64, whatever
+their dtype.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +42,8 @@ LAYOUTS = {
 class KerasLayer:
     """A layer of Keras; its weights are called kernel, recurrent_kernel and bias."""
 
-    dtypes: tuple[str, ...] = ("float32", "float64")
-
     def __init__(self, kind: str, input_size: int, hidden_size: int) -> None:
+        self.dtypes: tuple[str, ...] = ("float32", "float64") if kind in ("lstm", "gru") else ("float32",)
         self.kind, self.input_size, self.hidden_size = kind, input_size, hidden_size
         self.built = cache(self._build)
 
