@@ -1,8 +1,8 @@
 """Keras 3 on its torch backend: SimpleRNN, LSTM and GRU, the latter with the reset after the product or before it.
 
 LSTM and GRU are torch's own kernels underneath. The other two multiply by `keras.ops.matmul`, whose promotion of types
-knows no float64 but on TensorFlow (Keras 3.15): here it rounds to float32, so that they do not compute in float64, whatever
-their dtype.
+knows no float64 but on TensorFlow (Keras 3.15): here it rounds to float32, so that they do not compute in float64,
+whatever their dtype.
 """
 
 from __future__ import annotations
