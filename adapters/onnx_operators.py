@@ -1,6 +1,8 @@
 """ONNX Runtime: the operators RNN, LSTM and GRU, the latter with linear_before_reset 1 and 0.
 
-In float32 alone: the runtime's processor kernels refuse float64. It infers; nothing here has gradients.
+In float32 alone: the runtime's processor kernels refuse float64. It infers; nothing here has gradients. Its σ is a
+rational approximation, right to 1e-7, that is 0 from -18 down and 1 from 17.4 up (ONNX Runtime 1.32), so claims about
+how little a gate leaks out there do not hold of it; and of no steps it returns states that it has not written.
 """
 
 from __future__ import annotations

@@ -188,3 +188,15 @@ def test_keras_on_torch_multiplies_float64_in_float32():
 
     third, one = torch.full((1, 1), 1 / 3, dtype=torch.float64), torch.ones((1, 1), dtype=torch.float64)
     assert keras.ops.matmul(third, one).item() == float(np.float32(1 / 3)) != (third @ one).item()
+
+
+def test_onnx_runtimes_sigmoid_ends_at_minus_eighteen():
+    """A forget gate far below leaks nothing at all; if this fails, claims about far-shut gates may hold of it too."""
+    cell = adapter("onnx_operators", "LSTM", 1, 1)
+    nothing = (
+        Draw(0).weights("lstm", 1, 1).change(W_x=np.zeros_like, W_h=np.zeros_like, b_x=np.zeros_like, b_h=np.zeros_like)
+    )
+    x, h, c = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32)
+    for pre, leaks in ((-17.0, True), (-18.0, False)):
+        cell.load(blocks(nothing.pin(forget=pre)), "float32")
+        assert (cell.run(x, h, c)[2].item() > 0.0) == leaks
