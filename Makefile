@@ -1,19 +1,27 @@
 # make claims   verify every claim:  make claims DEVICE=cuda ARGS='-m "not training"'
 # make test     the suite's own tests
 # make lint     lint, format and types
+# make test-adapters   the adapters for other frameworks, which it installs first
+# make conventions     measure the conventions of those frameworks' layers, and print them beside what is documented
 
 PYTHON ?= python3
 DEVICE ?= cpu
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: claims test lint clean
+.PHONY: claims test lint test-adapters conventions clean
 
 claims: .venv/installed
 	$(BIN)/pytest -n auto --device $(DEVICE) $(ARGS)
 
 test: .venv/installed
-	$(BIN)/pytest tests -n auto $(ARGS)
+	$(BIN)/pytest tests -n auto --ignore=tests/test_adapters.py $(ARGS)
+
+test-adapters: .venv/adapters-installed
+	$(BIN)/pytest tests/test_adapters.py -n auto $(ARGS)
+
+conventions: .venv/adapters-installed
+	$(BIN)/python -m adapters.conventions $(ARGS)
 
 lint: .venv/lint-installed
 	$(BIN)/ruff check .
@@ -29,6 +37,11 @@ lint: .venv/lint-installed
 
 .venv/lint-installed: .venv/installed requirements-lint.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-lint.txt
+	touch $@
+
+.venv/adapters-installed: .venv/installed requirements-adapters.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--requirement requirements.txt --requirement requirements-adapters.txt
 	touch $@
 
 clean:
