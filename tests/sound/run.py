@@ -114,7 +114,8 @@ class _Asked:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         claims = config.stash[CATALOGUE]
-        items[:] = [item for item in items if {"draw", "draws"} & set(item.fixturenames)]  # type: ignore[attr-defined]
+        if self.draw:
+            items[:] = [item for item in items if {"draw", "draws"} & set(item.fixturenames)]  # type: ignore[attr-defined]
         self._expected = {name: claim["expected"] for name, claim in claims.claims.items()}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -141,10 +142,11 @@ class _Asked:
             self.said.alarms.append(Alarm(claim, subject, dtype, self.draw, message))
 
 
-def run(subjects: Iterable[Subject], draw: int = 0, threads: int = 1, tests: Sequence[str] = ("claims",), *extra) -> Said:
+def run(subjects: Iterable[Subject], draw: int = 0, threads: int = 1, tests: Sequence[str] = ("claims",)) -> Said:
     """What the claims say of these subjects, in both number formats, with the draw-th other set of probes.
 
-    Draw 0 is the gate's own. Every process of the gate computes with one thread unless it is told otherwise.
+    Draw 0 is the gate's own, and asks every claim but those that train or name their own subjects; the others ask the
+    claims that take a draw. Every process of the gate computes with one thread unless it is told otherwise.
     """
     asked = _Asked(list(subjects), draw)
     handler = signal.getsignal(signal.SIGTERM)
@@ -161,7 +163,7 @@ def run(subjects: Iterable[Subject], draw: int = 0, threads: int = 1, tests: Seq
     ):
         options = ["-c", str(ROOT / "pytest.ini"), "-qq", "-n0", "--report-dir", folder, "-m", "not training"]
         options += ["--tb=no", "--no-header", "--no-summary", "--capture=no", f"--ignore={ROOT / COST}"]
-        options += ["-p", "no:cacheprovider", "-p", "no:unraisableexception", "--assert=plain", *extra]
+        options += ["-p", "no:cacheprovider", "-p", "no:unraisableexception", "--assert=plain"]
         try:
             status = pytest.main([*options, *(str(ROOT / test) for test in tests)], plugins=[asked])
         finally:
@@ -191,7 +193,7 @@ def sweep(subject: Subject, draw: int, shape: Shape, scale: float = 1.0) -> Said
     said = Said()
     for dtype in DTYPES:
         cell, evidence = replace(subject, dtype=dtype), RoundingNoted()
-        _parity(cell, Draw(draw), shape, scale, evidence)
+        parity(cell, Draw(draw), shape, scale, evidence)
         at = "B {} T {} D {} H {}".format(*shape)
         said.checks += 1
         said.margins += [Margin(used, f"sizes: {at}", name, cell.name, dtype, draw) for name, used in evidence.used()]
@@ -202,7 +204,7 @@ def sweep(subject: Subject, draw: int, shape: Shape, scale: float = 1.0) -> Said
     return said
 
 
-def _parity(cell: Subject, draw: Draw, shape: Shape, scale: float, evidence: Evidence) -> None:
+def parity(cell: Subject, draw: Draw, shape: Shape, scale: float, evidence: Evidence) -> None:
     batch, steps, features, units = shape
     tolerance = Tolerance()
     weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features, scale)
@@ -226,7 +228,7 @@ def _parity(cell: Subject, draw: Draw, shape: Shape, scale: float, evidence: Evi
     if c is not None:
         pull["c"] = draw.upstream(batch, units)
     found, truth = loaded.gradients(x, h, c, pull)[0], oracle.backward(tape, **pull)
-    largest = max(np.abs(gradient).max() for gradient in truth.parameters.values())
+    largest = max(np.abs(gradient).max() for gradient in (*truth.parameters.values(), truth.x, truth.h))
     for name in ("x", "h") if c is None else ("x", "h", "c"):
         evidence.close_gradient(f"∂L/∂{name}", getattr(found, name), getattr(truth, name), slope, largest)
     for name, gradient in truth.parameters.items():
