@@ -228,7 +228,9 @@ def parity(cell: Subject, draw: Draw, shape: Shape, scale: float, evidence: Evid
     if c is not None:
         pull["c"] = draw.upstream(batch, units)
     found, truth = loaded.gradients(x, h, c, pull)[0], oracle.backward(tape, **pull)
-    largest = max(np.abs(gradient).max() for gradient in (*truth.parameters.values(), truth.x, truth.h))
+    # A sum over B rows errs like √B, and a cell of one unit has too few sums for one of them not to cancel.
+    terms = np.sqrt(batch) * max(np.abs(truth.x).max(), np.abs(truth.h).max())
+    largest = max(terms, *(np.abs(gradient).max() for gradient in truth.parameters.values()))
     for name in ("x", "h") if c is None else ("x", "h", "c"):
         evidence.close_gradient(f"∂L/∂{name}", getattr(found, name), getattr(truth, name), slope, largest)
     for name, gradient in truth.parameters.items():
