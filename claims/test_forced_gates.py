@@ -125,7 +125,8 @@ def test_a_gru_whose_reset_gate_is_shut_sees_the_input_alone(any_gru, draw, tole
     truth = np.tanh(x[:, 0] @ n.W_x + (n.b_x if any_gru.kind == "gru" else n.b))
     here, there = shut.run(x, h).h, shut.run(x, -h).h
     evidence.close("H̃ - tanh(X W_xh + b_h)", here, truth, tolerance.state(any_gru, weights, 1))
-    evidence.equal("H̃ from H - H̃ from -H", here, there)
+    # Not bit for bit: h + (1 - z) (n - h) is n to rounding.
+    evidence.close("H̃ from H - H̃ from -H", here, there, tolerance.convex(any_gru))
     evidence.equal("∂H̃/∂H", shut.jacobian(x, h, of="h", wrt="h"), np.zeros((7, 7)))
 
 

@@ -68,7 +68,8 @@ def test_the_reset_gate_sets_how_much_of_the_state_enters_the_candidate(gru64, d
         entered, whole = np.arctanh(candidate) - x[0, 0] @ n.W_x, h[0] @ n.W_h
         evidence.close("artanh h̃ - x W_xh - r h W_hh", entered, r * whole, 64 * gru64.eps, at=f"r = {r}")
     unmoved = [gru64(plain.pin(reset=-1000.0)).run(x, state).h for state in (h, -h)]
-    evidence.equal("h̃ from h and from -h, r = 0", *unmoved)
+    # Not bit for bit: h + (1 - z) (n - h) is n to rounding.
+    evidence.close("h̃ from h and from -h, r = 0", *unmoved, tolerance.convex(gru64))
 
 
 def values(weights, x, h):
