@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from report.page import verdict_sentence
+from report.sentence import diagnosis
 from report.verdicts import SCHEMA
 
 
@@ -48,6 +49,8 @@ def read(path: Path) -> dict[str, Any]:
 def markdown(document: dict[str, Any]) -> str:
     """The verdict, the chapters' counts and the unexpected claims of a report, as Markdown."""
     lines = [f"### Claims on {document['device']}", "", _escaped(verdict_sentence(document)), ""]
+    for line in diagnosis(document):
+        lines += [_escaped(line), ""]
     lines += ["| chapter | claims | as expected |", "|---|---:|---:|"]
     for chapter in document["chapters"]:
         claims = [claim for claim in document["claims"] if claim["chapter"] == chapter["id"]]

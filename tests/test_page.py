@@ -140,6 +140,7 @@ def sample_document() -> dict[str, Any]:
             "tf32": False, "deterministic": True, "commit": "0123abcd",
         },
         "totals": {"claims": 5, "upheld": 3, "refuted": 1, "not-applicable": 1, "missing": 0, "unexpected": 0},
+        "diagnosis": None,
         "statements": {"claimed": 320, "not_checkable": 1},
         "chapters": [{"id": "carousel", "title": "The constant error carousel"}, {"id": "reach", "title": "Reach"}],
         "figures": [{"id": "reach", "chapter": "reach", "title": "How far the gradient reaches", "x": "steps T",
