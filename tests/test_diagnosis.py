@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 import torch
 from mini import ROOT, SCHEMA
+from planted import PLANTED
+from planted.lstm import BrokenLSTM
 from torch import nn
 
 from fixtures import diagnosis
 from fixtures.diagnosis import diagnose
 from fixtures.subjects import BUILT_IN, ReferenceNet, Subject, TorchNet
-from planted import PLANTED
-from planted.lstm import BrokenLSTM
 from reference import cells, layouts
 from reference.weights import Weights
 
@@ -134,9 +134,7 @@ SOUND = {subject.name: subject for subject in BUILT_IN}
 
 def calling(subject: Subject, around: type[Any]) -> Subject:
     """A subject whose net is called in another way."""
-    return replace(
-        subject, build=lambda weights, dtype, device: around(subject.build(weights, dtype, device))
-    )
+    return replace(subject, build=lambda weights, dtype, device: around(subject.build(weights, dtype, device)))
 
 
 class Around:
@@ -307,7 +305,7 @@ class InBfloat16(InFormat):
         (calling(SOUND["torch.nn.LSTM"], Backwards), "the sequence read backwards"),
         (calling(SOUND["torch.nn.GRU"], TimeFirst), "batch and time exchanged"),
         (calling(SOUND["torch.nn.LSTM"], OutputsDetached), "the gradient of the outputs ignored"),
-        (calling(SOUND["torch.nn.LSTM"], HalfInside), "float16"),
+        (calling(SOUND["torch.nn.LSTM"], HalfInside), "inputs and initial state rounded to float16"),
         (calling(SOUND["torch.nn.LSTM"], InFormat), "its arithmetic in float16"),
         (calling(SOUND["torch.nn.LSTM"], InBfloat16), "its arithmetic in bfloat16"),
         (loading(SOUND["torch.nn.RNN"], doubled), "both biases added twice"),
@@ -325,9 +323,7 @@ def test_kernels_that_are_exchanged_where_sizes_allow() -> None:
     def exchanged(weights: Weights) -> Weights:
         if weights.input_size != weights.hidden_size:
             raise ValueError("sizes do not fit")
-        return replace(
-            weights, blocks={g: replace(b, W_x=b.W_h, W_h=b.W_x) for g, b in weights.blocks.items()}
-        )
+        return replace(weights, blocks={g: replace(b, W_x=b.W_h, W_h=b.W_x) for g, b in weights.blocks.items()})
 
     found = diagnose(loading(SOUND["torch.nn.LSTM"], exchanged))
     assert found is not None
@@ -373,7 +369,8 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("name", NOTHING)
-def test_what_nothing_explains_is_given_no_name(name: str) -> None:
+def test_what_nothing_explains_is_given_no_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "BUDGET", 2.5 if name == "RowsMixed" else 0.3)
     found = diagnose(NOTHING[name])
     assert found is not None
     assert (found["explains"], found["change"]) == (None, None)
@@ -383,7 +380,8 @@ def test_what_nothing_explains_is_given_no_name(name: str) -> None:
     assert "which leaves" in found["nearest"]
 
 
-def test_where_it_departs_names_the_gate() -> None:
+def test_where_it_departs_names_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "BUDGET", 0.1)
     found = diagnose(PLANTED["OneForgetGateForAll"])
     assert found is not None
     assert "what differs is the forget gate" in found["departs"]
@@ -399,7 +397,10 @@ def test_where_it_departs_names_the_gate() -> None:
         ("SavedStateOverwritten", "a second backward pass"),
     ],
 )
-def test_what_is_no_convention_is_told_by_where_it_shows(name: str, words: str) -> None:
+def test_what_is_no_convention_is_told_by_where_it_shows(
+    name: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnosis, "BUDGET", 0.3)
     found = diagnose(PLANTED[name])
     assert found is not None
     assert words in found["sentence"]
@@ -467,7 +468,7 @@ def test_a_process_of_its_own_answers(spec: Callable[[str], str], monkeypatch: p
     assert hanging["sentence"] == "Hangs did not answer the diagnosis within 1 s"
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0"])
 @pytest.mark.parametrize("name", ["Exchanged", "Kills", "Sound"])
 def test_a_run_says_what_was_found(spec: Callable[[str], str], tmp_path: Path, name: str, workers: str) -> None:
     command = [sys.executable, "-m", "pytest", "claims/test_cells.py", "-k", "one_step_is", "-n", workers]
