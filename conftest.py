@@ -11,7 +11,7 @@ pytest_plugins = ["fixtures.plugin", "report.pytest_html", "report.plugin"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    from fixtures.plugin import CATALOGUE, settle
+    from fixtures.plugin import CATALOGUE, diagnoser, settle
     from report.plugin import begin
 
     config.addinivalue_line("markers", "claim(id): the claim of fixtures/claims.toml that a test verifies")
@@ -20,7 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "training(*names, about): the claim asks networks trained by training.toml; {parameters} are filled in",
     )
     settle(config)
-    begin(config, config.stash[CATALOGUE])
+    begin(config, config.stash[CATALOGUE], diagnoser(config))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -12,6 +12,7 @@ from report import compare, journal, page
 from report.merge import merge
 from report.page import verdict_sentence
 from report.reading import read
+from report.sentence import diagnosis
 from report.verdicts import SCHEMA
 
 
@@ -142,6 +143,8 @@ def proposed(document: dict[str, Any]) -> str:
 def markdown(document: dict[str, Any]) -> str:
     """The verdict, the chapters' counts and the unexpected claims of a report, as Markdown."""
     lines = [f"### Claims on {document['device']}", "", _escaped(verdict_sentence(document)), ""]
+    for line in diagnosis(document):
+        lines += [_escaped(line), ""]
     lines += ["| chapter | claims | as expected |", "|---|---:|---:|"]
     for chapter in document["chapters"]:
         claims = [claim for claim in document["claims"] if claim["chapter"] == chapter["id"]]

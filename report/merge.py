@@ -59,13 +59,13 @@ def together(shards: Sequence[Document]) -> dict[str, Any]:
         "seconds": max(shard["seconds"] for shard in shards),
         "fingerprint": first["fingerprint"],
         "shard": {"splits": splits, "groups": groups} if splits else None,
-        "diagnosis": next((shard["diagnosis"] for shard in shards if shard.get("diagnosis")), None),
     }
     of_chapter = {chapter["id"]: k for k, chapter in enumerate(first["chapters"])}
     ordered = dict(sorted(claims.items(), key=lambda item: of_chapter[item[1]["chapter"]]))
     merged = verdicts.document(
         ordered, checks, asked=ordered, run=run, chapters=first["chapters"], figures=first["figures"],
         not_checkable=first["not_checkable"],
+        diagnosis=next((shard["diagnosis"] for shard in shards if shard["diagnosis"]), None),
     )  # fmt: skip
     merged |= {"not_asked": left_out, "statements": first["statements"]}
     if lost or not all(shard["complete"] for shard in shards):

@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -20,10 +21,11 @@ from typing import Any
 
 import pytest
 
-from report import journal, page, verdicts
+from report import journal, page, sentence, verdicts
 from report.pytest_html import DOCUMENT
 
 CARRIED = ("subject", "dtype", "figures", "curves", "statistics")
+Diagnose = Callable[[], dict[str, Any] | None]
 SNAPSHOT_EVERY = 10.0
 """Seconds between two rewritings of the unfinished report."""
 
@@ -35,10 +37,12 @@ class ClaimReport:
         config: pytest's, of the process that was called.
         catalogue: what claims there are (`claims`, `chapters`, `figures`, `not_checkable`) and which test verifies
             which (`tests`, `claim_of`).
+        diagnose: says, where a verdict is unexpected, what explains it, as `diagnosis` in `schema.json`.
     """
 
-    def __init__(self, config: pytest.Config, catalogue: Any) -> None:
-        self.config, self.catalogue = config, catalogue
+    def __init__(self, config: pytest.Config, catalogue: Any, diagnose: Diagnose | None = None) -> None:
+        self.config, self.catalogue, self.diagnose = config, catalogue, diagnose
+        self.diagnosis: dict[str, Any] | None = None
         self.records: dict[str, dict[str, Any]] = {}
         self.crashed: set[str] = set()
         self.uncollected: set[str] = set()
@@ -144,6 +148,11 @@ class ClaimReport:
         if status in (0, 1) and any(r["outcome"] == "missing" for r in self.records.values()):
             self.ended = "stopped early"
         self.document = self.put_on_disk(status)
+        if self.diagnose and self.ended != "interrupted" and self.document["totals"]["unexpected"]:
+            with suppress(KeyboardInterrupt):  # the report is on disk; whoever waits no longer does without
+                self.diagnosis = self.diagnose()
+        if self.diagnosis:
+            self.document = self.put_on_disk(status)
         self.config.stash[DOCUMENT] = self.document
         session.exitstatus = self.document["exit_status"]
         log.append({"event": "ended", "ended": self.ended, "exit_status": self.document["exit_status"]})
@@ -171,6 +180,7 @@ class ClaimReport:
             chapters=self.catalogue.chapters,
             figures=self.catalogue.figures,
             not_checkable=self.catalogue.not_checkable,
+            diagnosis=self.diagnosis,
         )
         journal.write(self.path("json"), journal.dumps(document))
         journal.write(self.path("html"), page.standalone(document))
@@ -199,6 +209,8 @@ class ClaimReport:
             return
         terminalreporter.section("claims")
         terminalreporter.write_line(page.verdict_sentence(document))
+        for line in sentence.diagnosis(document):
+            terminalreporter.write_line(line)
         for claim in [claim for claim in document["claims"] if claim["unexpected"]][:5]:
             terminalreporter.write_line(f"  {claim['id']}: {claim['verdict']}, expected {claim['expected']}")
             miss = next((check for check in claim["checks"] if check["outcome"] not in ("passed", "xfailed")), None)
@@ -221,12 +233,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--report-dir", default="reports", metavar="DIR", help="where reports go (default: reports)")
 
 
-def begin(config: pytest.Config, catalogue: Any) -> None:
+def begin(config: pytest.Config, catalogue: Any, diagnose: Diagnose | None = None) -> None:
     """Report on this run, if it is one of claims and this is the process that was called."""
     asked = _overlaps(config, config.rootpath / "claims")
     if hasattr(config, "workerinput") or config.option.collectonly or not asked:
         return
-    config.pluginmanager.register(ClaimReport(config, catalogue), "claim-report")
+    config.pluginmanager.register(ClaimReport(config, catalogue, diagnose), "claim-report")
     signal.signal(signal.SIGTERM, _interrupt)
 
 

@@ -67,6 +67,18 @@ def missing(document: Document) -> list[str]:
     return [claim["id"] for claim in asked(document) if claim["verdict"] == "missing"]
 
 
+def diagnosis(document: Document) -> list[str]:
+    """What explains somebody's own cell, what to change, and what comes closest, a line each."""
+    if (found := document["diagnosis"]) is None:
+        return []
+    words = (
+        ("diagnosis", found["sentence"]),
+        ("to get the declared cell", found["change"]),
+        ("nearest", found["nearest"]),
+    )
+    return [f"{name}: {said}" for name, said in words if said]
+
+
 def state(document: Document) -> str:
     """One of "running", "broken", "changed", "partial", "good": only the last two may look green."""
     if document["ended"] == "running":

@@ -61,6 +61,7 @@ def document(
     chapters: list[dict[str, str]],
     figures: list[dict[str, str]],
     not_checkable: list[dict[str, Any]],
+    diagnosis: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The claim report as plain data, in the order of the catalogue, its checks in the order of their ids.
 
@@ -70,6 +71,7 @@ def document(
         asked: the claims that the call asked for; the others are listed as not asked for.
         run: device, cell, partial, ended, started, seconds, command, fingerprint, exit_status (pytest's own), and
             shard where this is one of several.
+        diagnosis: what explains the unexpected verdicts of somebody's own cell, where that was asked.
     """
     asked = set(asked)
     of_claim: dict[str, list[dict[str, Any]]] = {}
@@ -100,6 +102,7 @@ def document(
         **{key: run[key] for key in ("ended", "started", "seconds", "command", "fingerprint")},
         "shard": run.get("shard"),
         "totals": totals | {"unexpected": unexpected},
+        "diagnosis": diagnosis,
         "statements": {
             "claimed": _statements(name for claim in claims.values() for name in claim["documented"]),
             "not_checkable": _statements(entry["documented"] for entry in not_checkable),

@@ -131,7 +131,7 @@ def sample_document() -> dict[str, Any]:
             "tf32": False, "deterministic": True, "commit": "0123abcd",
         },
         "totals": {"claims": 5, "upheld": 3, "refuted": 1, "not-applicable": 1, "missing": 0, "unexpected": 0},
-        "statements": {"claimed": 320, "not_checkable": 1}, "shard": None,
+        "statements": {"claimed": 320, "not_checkable": 1}, "shard": None, "diagnosis": None,
         "chapters": [{"id": "carousel", "title": "The constant error carousel"}, {"id": "reach", "title": "Reach"}],
         "figures": [{"id": "reach", "chapter": "reach", "title": "How far the gradient reaches", "x": "steps T",
                      "y": "‖∂C_T/∂C_0‖", "xscale": "linear", "yscale": "log", "caption": "Hidden size 32."}],
