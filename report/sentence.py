@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -60,6 +61,18 @@ def changed(document: Document) -> list[str]:
 def missing(document: Document) -> list[str]:
     """Ids of the claims that were asked for and have no verdict."""
     return [claim["id"] for claim in asked(document) if claim["verdict"] == "missing"]
+
+
+def failures(document: Document) -> list[tuple[str, int]]:
+    """What somebody's own cell did in checks that have no measurement, and in how many, the commonest first."""
+    messages = Counter(
+        check["message"]
+        for claim in asked(document)
+        for check in claim["checks"]
+        if document["cell"] and check["outcome"] in ("error", "crashed")
+        if (check["message"] or "").startswith(f"{document['cell']} ")
+    )
+    return messages.most_common()
 
 
 def state(document: Document) -> str:
@@ -157,6 +170,8 @@ def _bad(document: Document, total: int) -> Parts:
     if not (new or gone):
         what = f"no claim changed {_where(document)}, but " if total and document["ended"] == "finished" else ""
         parts.append(f"{'; ' if parts else ''}{what}exit status {document['exit_status']} is not a pass")
+    for message, checks in failures(document)[:1]:
+        parts.append(f". {message.splitlines()[0].rstrip('.')}, in {counted(checks, 'check')}")
     text = parts[0]
     parts[0] = text[0].upper() + text[1:] if isinstance(text, str) and text and not document["cell"] else text
     return [*parts, "."]
