@@ -131,8 +131,8 @@ def _good(document: Document, claims: list[Mapping[str, Any]]) -> str:
     if document["cell"] and idle:
         applicable = total - idle
         noun = "claim that applies to it" if applicable == 1 else "claims that apply to it"
-        text = f"all {applicable} {noun} {'holds' if applicable == 1 else 'hold'} as expected {where}"
-        text += f"; {counted(idle, 'claim', 'is')} not applicable to it"
+        text = f"all {applicable} {noun} {'holds' if applicable == 1 else 'hold'} as expected {where}; "
+        text = (text if applicable else "") + f"{counted(idle, 'claim', 'is')} not applicable to it"
     elif total == 1:
         text = f"the one claim holds as expected {where}"
     else:
