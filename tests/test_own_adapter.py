@@ -154,7 +154,8 @@ def test_the_readmes_adapter_is_short_and_upholds_the_claims(tmp_path: Path) -> 
     shown = shown_in_the_readme()
     assert len(shown.splitlines()) <= LINES
     (tmp_path / "cells.py").write_text(shown, encoding="utf-8")
-    asked = ("claims/test_cells.py", "claims/test_parameters.py", "claims/test_layouts.py", "claims/test_inside.py")
+    modules = ("cells", "parameters", "inside", "hand_worked")
+    asked = [f"claims/test_{module}.py" for module in modules]
     run, path = claims(tmp_path / "cells.py", "FusedLSTM", *asked, "-n", "2")
     report = json.loads(path.read_text(encoding="utf-8"))
     jsonschema.validate(report, SCHEMA)
@@ -162,6 +163,7 @@ def test_the_readmes_adapter_is_short_and_upholds_the_claims(tmp_path: Path) -> 
     found = by_id(report)
     assert {found[name]["verdict"] for name in found if name.startswith("cells.")} == {"upheld"}
     assert {check["subject"] for check in found["cells.gradient-parity"]["checks"]} == {"FusedLSTM"}
+    assert found["hand-worked.ten-matrices"]["verdict"] == "upheld", "a network in torch around the adapter"
     of_training = found["inside.reproduced"]
     assert of_training["verdict"] == "not-applicable"
     assert of_training["because"] == "FusedLSTM is an adapter; networks are trained with drop-ins alone"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from own import by_id, claims
 
@@ -87,7 +89,14 @@ class Nan(Sound):
         return outputs * float("nan"), (h * float("nan"), c * float("nan"))
 
 class Prints(Sound):
+    def __init__(self, input_size, hidden_size):
+        import warnings
+        warnings.warn("on its way out", DeprecationWarning)
+        super().__init__(input_size, hidden_size)
+
     def forward(self, x, state=None):
+        import warnings
+        warnings.warn("slow")
         print("called")
         return super().forward(x, state)
 
@@ -167,19 +176,20 @@ def test_what_a_cell_does_wrong_is_told_in_its_own_words(cells: Path, name: str,
         assert "fixtures" not in failed.value.where
 
 
+def test_a_cell_may_print_and_warn(cells: Path) -> None:
+    draw, own = Draw(3), own_cell.load(f"{cells}:Prints")
+    with pytest.raises(UserWarning):
+        warnings.warn("what is not the cell's is an error here", stacklevel=1)
+    assert own(draw.weights("lstm")).run(draw.inputs()).outputs.shape == (3, 5, 7)
+
+
 @pytest.mark.parametrize(("name", "formats"), [("Half", "float16"), ("Brain", "float32")])
 def test_outputs_in_another_format_are_measured(cells: Path, name: str, formats: str) -> None:
     draw, own = Draw(3), own_cell.load(f"{cells}:{name}")
     x, start, loaded = draw.inputs(), draw.start(own), own(draw.weights("lstm"))
     assert str(loaded.run(x, *start).outputs.dtype) == formats
     [found] = loaded.gradients(x, *start, {"outputs": draw.upstream(3, 5, 7)})
-    assert np_finite(found.x)
-
-
-def np_finite(array: object) -> bool:
-    import numpy as np
-
-    return bool(np.isfinite(array).all())
+    assert np.isfinite(found.x).all()
 
 
 @pytest.mark.parametrize(
