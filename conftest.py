@@ -1,5 +1,8 @@
 """Wires fixtures and report into pytest. What must be settled before torch is imported comes first."""
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 
 from fixtures import devices
@@ -7,6 +10,15 @@ from fixtures import devices
 devices.settle_environment()
 
 pytest_plugins = ["fixtures.plugin", "report.pytest_html", "report.plugin"]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    from fixtures import guardian
+
+    if not guardian.is_needed(config):
+        return (yield)
+    return (yield from guardian.run_in_child(config))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,6 +15,7 @@ import torch
 from scipy.special import expit as sigmoid
 from torch import Tensor
 from torch.nn.functional import cross_entropy, embedding
+from torch.optim.adam import adam
 
 from reference import layouts, oracle
 from reference.weights import Array
@@ -189,9 +190,35 @@ class Training:
     predictions: list[list[int]]
 
 
-def optimiser(matrices: Sequence[Tensor]) -> torch.optim.Optimizer:
+class Adam:
+    """torch's Adam, without torch.optim's class around it, whose first step imports all of torch.compile."""
+
+    def __init__(self, matrices: Sequence[Tensor], learning_rate: float) -> None:
+        self.matrices, self.learning_rate = list(matrices), learning_rate
+        self.means, self.squares = ([torch.zeros_like(matrix) for matrix in matrices] for _ in range(2))
+        self.steps = [torch.zeros(()) for _ in matrices]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for matrix in self.matrices:
+            matrix.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take a step against the gradients; a matrix without one stays."""
+        reached = [k for k, matrix in enumerate(self.matrices) if matrix.grad is not None]
+        matrices, means, squares, steps = (
+            [of[k] for k in reached] for of in (self.matrices, self.means, self.squares, self.steps)
+        )
+        adam(
+            matrices, [m.grad for m in matrices if m.grad is not None], means, squares, [], steps, foreach=False,
+            amsgrad=False, beta1=0.9, beta2=0.999, lr=self.learning_rate, weight_decay=0.0, eps=1e-8, maximize=False,
+        )  # fmt: skip
+
+
+def optimiser(matrices: Sequence[Tensor]) -> Adam:
     """Adam at a learning rate of 0.05 on all matrices."""
-    return torch.optim.Adam(matrices, lr=0.05)
+    return Adam(matrices, 0.05)
 
 
 def train(model: NextWord, epochs: int = 500) -> Training:

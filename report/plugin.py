@@ -45,6 +45,7 @@ class ClaimReport:
         self.diagnosis: dict[str, Any] | None = None
         self.records: dict[str, dict[str, Any]] = {}
         self.crashed: set[str] = set()
+        self.began_at: dict[str, float] = {}
         self.uncollected: set[str] = set()
         self.broken = False
         self.ended = "running"
@@ -105,7 +106,21 @@ class ClaimReport:
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
         self.crashed.add(crashitem)
         report.when = "teardown"  # pytest-html shows a test only when it has seen its teardown
-        report.evidence = {"claim": self.catalogue.claim_of(crashitem)}  # type: ignore[attr-defined]
+        report.evidence = {  # type: ignore[attr-defined]
+            "claim": self.catalogue.claim_of(crashitem),
+            "message": self._how_it_ended(crashitem),
+        }
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.began_at[nodeid] = time.monotonic()
+
+    def _how_it_ended(self, test: str) -> str | None:
+        """What somebody's own cell did to the process of a check."""
+        if self.cell is None:
+            return None
+        took = time.monotonic() - self.began_at.get(test, time.monotonic())
+        hung = took > self.config.getoption("cell_timeout")
+        return f"{self.cell} hung for {took:.0f} s and was ended" if hung else f"{self.cell} ended its process"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         known = self.records.get(report.nodeid)
@@ -211,10 +226,12 @@ class ClaimReport:
         terminalreporter.write_line(page.verdict_sentence(document))
         for line in sentence.diagnosis(document):
             terminalreporter.write_line(line)
+        told = {message for message, _ in sentence.failures(document)}
         for claim in [claim for claim in document["claims"] if claim["unexpected"]][:5]:
             terminalreporter.write_line(f"  {claim['id']}: {claim['verdict']}, expected {claim['expected']}")
             miss = next((check for check in claim["checks"] if check["outcome"] not in ("passed", "xfailed")), None)
-            if miss and miss["message"]:
+            if miss and miss["message"] and miss["message"] not in told:
+                told.add(miss["message"])
                 where = " ".join(part for part in (miss["subject"], miss["dtype"]) if part)
                 terminalreporter.write_line(f"    {where or miss['test']}: {miss['message'].splitlines()[0]}")
         for chapter in document["chapters"]:

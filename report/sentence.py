@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -79,6 +80,18 @@ def diagnosis(document: Document) -> list[str]:
     return [f"{name}: {said}" for name, said in words if said]
 
 
+def failures(document: Document) -> list[tuple[str, int]]:
+    """What somebody's own cell did in checks that have no measurement, and in how many, the commonest first."""
+    messages = Counter(
+        check["message"]
+        for claim in asked(document)
+        for check in claim["checks"]
+        if document["cell"] and check["outcome"] in ("error", "crashed")
+        if (check["message"] or "").startswith(f"{document['cell']} ")
+    )
+    return messages.most_common()
+
+
 def state(document: Document) -> str:
     """One of "running", "broken", "changed", "partial", "good": only the last two may look green."""
     if document["ended"] == "running":
@@ -149,8 +162,8 @@ def _good(document: Document, claims: list[Mapping[str, Any]]) -> str:
     if document["cell"] and idle:
         applicable = total - idle
         noun = "claim that applies to it" if applicable == 1 else "claims that apply to it"
-        text = f"all {applicable} {noun} {'holds' if applicable == 1 else 'hold'} as expected {where}"
-        text += f"; {counted(idle, 'claim', 'is')} not applicable to it"
+        text = f"all {applicable} {noun} {'holds' if applicable == 1 else 'hold'} as expected {where}; "
+        text = (text if applicable else "") + f"{counted(idle, 'claim', 'is')} not applicable to it"
     elif total == 1:
         text = f"the one claim holds as expected {where}"
     else:
@@ -188,6 +201,8 @@ def _bad(document: Document, total: int) -> Parts:
     if not (new or gone):
         what = f"no claim changed {_where(document)}, but " if total and document["ended"] == "finished" else ""
         parts.append(f"{'; ' if parts else ''}{what}exit status {document['exit_status']} is not a pass")
+    for message, checks in failures(document)[:1]:
+        parts.append(f". {message.splitlines()[0].rstrip('.')}, in {counted(checks, 'check')}")
     text = parts[0]
     parts[0] = text[0].upper() + text[1:] if isinstance(text, str) and text and not document["cell"] else text
     return [*parts, "."]

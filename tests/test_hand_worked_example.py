@@ -164,3 +164,16 @@ def test_a_device_without_float64_is_not_asked_for_it():
     config = SimpleNamespace(stash={SUBJECTS: BUILT_IN}, getoption=lambda name: "mps")
     (only,) = subjects_of(config, "first_lstm64")
     assert isinstance(only, NotApplicable) and "float64" in only.because
+
+
+def test_adam_is_torchs_bit_for_bit() -> None:
+    """And a matrix that no loss reaches stays as it is."""
+    matrices, theirs = ([torch.ones(2, 3, requires_grad=True) for _ in range(2)] for _ in range(2))
+    own, known = hand_worked.optimiser(matrices), torch.optim.Adam(theirs, lr=0.05)
+    for step in range(20):
+        for optimiser, (reached, _) in ((own, matrices), (known, theirs)):
+            optimiser.zero_grad()
+            (reached[step % 2] ** 3).sum().backward()
+            optimiser.step()
+    for mine, other in zip(matrices, theirs, strict=True):
+        assert torch.equal(mine, other)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
-from mini import ROOT, SCHEMA, outcomes, verdicts
+from mini import SCHEMA, outcomes, verdicts
+from own import claims
 
 from fixtures import WrongCall, own_cell
 from fixtures.settings import Draw
@@ -100,6 +99,20 @@ def picky(input_size, hidden_size):
 def linear(input_size, hidden_size):
     return nn.Linear(input_size, hidden_size)
 
+def gives_up(input_size, hidden_size):
+    raise SystemExit("no")
+
+built = nn.LSTM(3, 5, batch_first=True)
+
+def of_one_size(size):
+    return nn.LSTM(size, size, batch_first=True)
+
+def deep(input_size, hidden_size):
+    return nn.LSTM(input_size, hidden_size, 2, batch_first=True)
+
+def both_ways(input_size, hidden_size):
+    return nn.LSTM(input_size, hidden_size, batch_first=True, bidirectional=True)
+
 def projected(input_size, hidden_size):
     return nn.LSTM(input_size, hidden_size, batch_first=True, proj_size=2)
 
@@ -172,8 +185,14 @@ def test_a_file_shadows_no_module_of_its_name(cells: Path, name: str) -> None:
         ("unfinished.py:Derived", "importing unfinished.py raised SyntaxError: "),
         ("opens.py:Derived", "importing opens.py raised FileNotFoundError: "),
         ("cells.py:breaks", "breaks(3, 5) raised ValueError: no such size"),
-        ("cells.py:picky", "picky(3, 5) raised AssertionError: "),
-        ("cells.py:words", "NAME(input_size, hidden_size) returned str, no torch.nn.Module"),
+        ("cells.py:picky", "picky(3, 5) raised AssertionError"),
+        ("leaves.py:Derived", "importing leaves.py called sys.exit(3)"),
+        ("cells.py:gives_up", "gives_up(3, 5) called sys.exit('no')"),
+        ("cells.py:built", "built is a module already; it has to be what builds one, built(input_size, hidden_size)"),
+        ("cells.py:of_one_size", "of_one_size(3, 5) raised TypeError: of_one_size() takes 1 positional argument but 2"),
+        ("cells.py:deep", "it has a second layer, weight_ih_l1; a drop-in has one"),
+        ("cells.py:both_ways", "it is bidirectional; a drop-in runs forwards alone"),
+        ("cells.py:words", "words(input_size, hidden_size) returned str, neither a torch.nn.Module nor an adapter"),
         ("cells.py:linear", "a drop-in has the parameters of a one-layer torch.nn.LSTM; weight_ih_l0 is missing"),
         ("cells.py:without_biases", "a drop-in has the parameters of a one-layer torch.nn.LSTM; bias_ih_l0 is missing"),
         ("cells.py:projected", "weight_hh_l0 is (20, 2); of kind lstm with 5 units it is (20, 5)"),
@@ -187,18 +206,11 @@ def test_what_is_no_cell_is_told_in_one_line(
     monkeypatch.chdir(cells.parent)
     Path("broken.py").write_text("1 / 0\n", encoding="utf-8")
     Path("unfinished.py").write_text("class Derived(:\n", encoding="utf-8")
+    Path("leaves.py").write_text("import sys; sys.exit(3)\n", encoding="utf-8")
     Path("opens.py").write_text("open('no such file')\n", encoding="utf-8")
     with pytest.raises(WrongCall, match=re.escape(f"--cell {spec}: {says}")) as wrong:
         own_cell.load(spec)
     assert "\n" not in str(wrong.value)
-
-
-def claims(cells: Path, name: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """The real claims of a chapter over a cell, called from the repository's root."""
-    command = [sys.executable, "-m", "pytest", "--cell", f"{cells}:{name}", f"--report-dir={cells.parent}", *arguments]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-    return run, cells.parent / f"claims-cpu-{name}.json"
 
 
 def test_claims_about_other_kinds_are_not_applicable_to_a_cell(cells: Path) -> None:
