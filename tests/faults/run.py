@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fixtures import own_cell
 from tests.faults import spec
@@ -67,6 +68,7 @@ def said(
             pytest.main([*options, *(str(ROOT / path) for path in where)], plugins=[_Instead(cells, asked, formats)])
         finally:
             os.chdir(here)
+            torch.set_default_dtype(torch.float32)  # which one of the faults changes
             signal.signal(signal.SIGTERM, handler)
         document = json.loads((Path(folder) / "claims-cpu.json").read_text(encoding="utf-8"))
     found: Said = {cell.__name__: {} for cell in cells}
