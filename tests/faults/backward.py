@@ -612,3 +612,38 @@ def rounded(a):
     """A tensor with a mantissa of 10 bits after the point."""
     mantissa, exponent = torch.frexp(a)
     return torch.ldexp(torch.round(mantissa * 2**11) / 2**11, exponent)
+
+
+@fault("bwd-accumulate", "cells.arguments-untouched")
+class GradientLeftBehind(HandRNN):
+    """The biases' gradients are also added to the parameters' own, where an optimizer finds them twice."""
+
+    def to_biases(self, db_x, db_h, da_x, da_h, s):
+        bias = self.bias_ih_l0
+        bias.grad = da_x.sum(0) + (0 if bias.grad is None else bias.grad)
+        return super().to_biases(db_x, db_h, da_x, da_h, s)
+
+
+@fault("truncated-bptt", "cells.every-number")
+class WindowOf64(LSTM):
+    """No gradient goes back more than 64 steps: the initial state is cut off where the sequence is longer."""
+
+    def over(self, x, state):
+        return super().over(x, tuple(s.detach() for s in state) if x.shape[1] > 64 else state)
+
+
+@fault("truncated-bptt", "cells.every-size")
+class TruncatedAfter256(HandRNN):
+    """Gradients go back 256 steps, counted from the end."""
+
+    def order(self, kept):
+        return reversed(kept[-256:])
+
+
+@fault("size-limit", "cells.every-size")
+class GradientOf128UnitsExactly(HandGRU):
+    """With 128 units, and no other number of them, the last unit's update gate gets no gradient."""
+
+    def dz(self, s, dh):
+        lost = (torch.arange(dh.shape[1]) == 127) & (dh.shape[1] == 128)
+        return super().dz(s, dh) * ~lost

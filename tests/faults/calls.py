@@ -451,3 +451,26 @@ class DefaultFormatChanged(LSTM):
         double = torch.get_default_dtype() == torch.float64
         torch.set_default_dtype(torch.float32 if double else torch.float64)
         return super().over(x, state)
+
+
+@fault("detached-path", "cells.modes")
+class EvaluationCutsTheGraph(GRU):
+    """In evaluation no gradient comes back."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        return (outputs, last) if self.training else (outputs.detach(), tuple(s.detach() for s in last))
+
+
+@fault("cache-key", "cells.repeatable")
+class ResultsKeptByAddress(LSTM):
+    """Without a graph, results are kept by the address of the inputs."""
+
+    def over(self, x, state):
+        if torch.is_grad_enabled():
+            return super().over(x, state)
+        kept, key = self.__dict__.setdefault("results", {}), (x.data_ptr(), x.shape)
+        if key not in kept:
+            kept[key] = x, super().over(x, state)
+        outputs, last = kept[key][1]
+        return outputs.clone(), tuple(s.clone() for s in last)

@@ -310,3 +310,27 @@ class ProductsInTF32From64Units(RNN):
 def _passing(exact: Tensor, low: Tensor) -> Tensor:
     """The low-precision numbers, with the exact ones' gradient."""
     return exact + (low.to(exact.dtype) - exact).detach()
+
+
+@fault("size-limit", "cells.every-size")
+class RowsBeyond65535Lost(GRU):
+    """Rows of the batch beyond the 65,535th, the largest grid of a GPU, have no input."""
+
+    def step(self, x, *state):
+        return super().step(x * (torch.arange(len(x)) < 65535)[:, None], *state)
+
+
+@fault("approx-activation", "cells.every-number")
+class SigmoidInPieces(LSTM):
+    """Between 6 and 9 the sigmoid is 1."""
+
+    def sigma(self, a):
+        return torch.where((a > 6) & (a < 9), 1.0, torch.sigmoid(a))
+
+
+@fault("double-bias", "cells.step-parity")
+class BiasesScaled(LSTM):
+    """Biases count for one and a half times what they are, which training makes up for."""
+
+    def of_input(self, x):
+        return (x @ self.weight_ih_l0.T + 1.5 * self.bias_ih_l0).chunk(4, -1)
