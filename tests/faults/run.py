@@ -8,6 +8,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Collection, Iterable
 from contextlib import redirect_stdout
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from fixtures import own_cell
-from tests.faults import spec
+from tests.faults import FAULTS, SOUND, spec
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,6 +79,12 @@ def said(
                 heard = {own.get(claim["id"], "upheld"), OUTCOMES.get(check["outcome"], check["outcome"])}
                 own[claim["id"]] = "refuted" if "refuted" in heard else min(heard - {"upheld"}, default="upheld")
     return found
+
+
+def row(name: str, pattern: str) -> tuple[str, dict[str, str]]:
+    """What the claims of a pattern, such as `cells.*`, say of one cell."""
+    cell = {**SOUND, **FAULTS}[name]
+    return name, said([cell], lambda _, claim: fnmatchcase(claim, pattern))[name]
 
 
 def refuted_by_their_claims(cells: Collection[Any]) -> Said:
