@@ -28,9 +28,15 @@ TURNED_BY = {
         HiddenStateDetached CellDetached TruncatedBackward CellGradientTwice TanhTwiceInTheDerivative
         BiasGradientDropped BiasGradientDoubled KernelGradientOneStepLate DetachedState GradientBeyond65536Lost
         """,
+    "cells.every-size": "RowsBeyond64Lost TruncatedAfterHundred",
+    "cells.every-number": "StateClippedAtOne SmallInputsLost",
+    "cells.gradient-is-linear": "GradientsClippedAtTen SmallGradientsFlushed",
     "cells.parameters-alone": "NoParameterGradientWithoutInputs",
     "cells.strides": "StridesIgnored GradientStridesIgnored",
     "cells.backward-twice": "SavedStateOverwritten UpstreamOverwritten NoisyStateGradient",
+    "cells.backward-later": "WorkspaceOfTheLastCall",
+    "cells.new-weights": "KernelTransposedOnce",
+    "cells.modes": "EvaluationWithAGraph OtherPathWhereXAsks",
     "cells.repeatable": "StateLeaks InstancesShareOneCell GradientsPileUp NoisyInputGradient",
     "cells.arguments-untouched": "StateChangedInPlace ParametersChangedInPlace",
     "cells.omitted-state": "RecurrentBiasSkippedAtFirst OmittedStateIsTheLastOne NoisyCell",

@@ -1,7 +1,8 @@
 """Planted faults: broken cells as subjects, and the real claims run over them.
 
 Each fault is a class of its own: a cell with one wrong equation, or a net that calls a sound cell wrongly. `PLANTED`
-has them as subjects by name, and `verdicts(subject, claims)` says what the claims make of one.
+has them as subjects by name, and `verdicts(subject, claims)` says what the claims make of one. (Cells as somebody would
+hand them to `--cell` are in `tests.faults`.)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from planted import (
     counts,
     gru,
     hand_worked,
+    handed_in,
     loading,
     lstm,
     residual,
@@ -37,6 +39,7 @@ __all__ = [
     "counts",
     "gru",
     "hand_worked",
+    "handed_in",
     "loading",
     "lstm",
     "residual",

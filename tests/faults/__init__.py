@@ -1,0 +1,27 @@
+"""Faulty cells as somebody would hand them to `--cell`, each with what is wrong and the claim that must be refuted.
+
+`pytest --cell=tests/faults/backward.py:InputGateByItself` turns the gate red; `python -m tests.faults` prints which
+claims each of them breaks.
+"""
+
+from __future__ import annotations
+
+from tests.faults import backward, base, calls, equations, sizes
+
+MODULES = (equations, backward, calls, sizes)
+
+FAULTS = {
+    name: cell
+    for module in MODULES
+    for name, cell in vars(module).items()
+    if isinstance(cell, type) and "fault" in vars(cell) and cell.__module__ == module.__name__
+}
+"""Every faulty cell by its name."""
+
+SOUND = {cell.__name__: cell for cell in (base.RNN, base.LSTM, base.GRU, base.HandRNN, base.HandLSTM, base.HandGRU)}
+"""What the faults are planted in."""
+
+
+def spec(cell: type) -> str:
+    """What to hand to `--cell`."""
+    return f"{cell.__module__}:{cell.__name__}"

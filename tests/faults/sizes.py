@@ -1,0 +1,336 @@
+"""Faults at some sizes, numbers and number formats only; elsewhere these cells are right."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tests.faults.backward import rounded
+from tests.faults.base import GRU, LSTM, RNN, fault
+
+# Sizes
+
+
+@fault("size-limit", "cells.step-parity")
+class UnitsBeyond128Lost(LSTM):
+    """Units beyond the 128th write nothing."""
+
+    def remember(self, i, f, g, c):
+        return super().remember(i, f, g * (torch.arange(g.shape[-1]) < 128), c)
+
+
+@fault("size-limit", "cells.every-size")
+class From256UnitsInHalf(GRU):
+    """From 256 units on the candidate is computed in float16."""
+
+    def candidate(self, a_x, a_h, r, h):
+        n = super().candidate(a_x, a_h, r, h)
+        return n.half().to(n.dtype) if n.shape[-1] >= 256 else n
+
+
+@fault("size-limit", "cells.every-size")
+class MultiplesOf32OffByOne(LSTM):
+    """With a multiple of 32 units the last one of each 32 takes its neighbour's gate."""
+
+    def remember(self, i, f, g, c):
+        if g.shape[-1] % 32 == 0:
+            last = torch.arange(g.shape[-1]) % 32 == 31
+            f = torch.where(last, f.roll(1, -1), f)
+        return super().remember(i, f, g, c)
+
+
+@fault("size-limit", "cells.every-size")
+class TailOfSixteenLost(LSTM):
+    """Above sixteen units, those beyond the last full sixteen have no output gate."""
+
+    def show(self, o, c):
+        units = c.shape[-1]
+        return super().show(torch.where(torch.arange(units) < (units // 16 * 16 if units > 16 else units), o, 1), c)
+
+
+@fault("size-limit", "cells.every-size")
+class OddUnitsLost(GRU):
+    """With an odd number of units above eight the last one keeps its state."""
+
+    def blend(self, z, n, h):
+        units = n.shape[-1]
+        odd = units % 2 == 1 and units > 8
+        return super().blend(torch.where((torch.arange(units) == units - 1) & odd, 1.0, z), n, h)
+
+
+@fault("size-limit", "cells.every-size")
+class RowsBeyond64Lost(LSTM):
+    """Rows of the batch beyond the 64th have no input."""
+
+    def step(self, x, *state):
+        return super().step(x * (torch.arange(len(x)) < 64)[:, None], *state)
+
+
+@fault("size-limit", "cells.every-size")
+class RowsBeyond1024Lost(RNN):
+    """Rows of the batch beyond the 1024th have no input."""
+
+    def step(self, x, *state):
+        return super().step(x * (torch.arange(len(x)) < 1024)[:, None], *state)
+
+
+@fault("size-limit", "cells.sequence-parity")
+class Beyond65536Lost(GRU):
+    """Of all rows and steps the first 65,536 are written."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        at = torch.arange(outputs.shape[0] * outputs.shape[1]).reshape(*outputs.shape[:2], 1)
+        return outputs * (at < 65536), last
+
+
+@fault("size-limit", "cells.every-size")
+class StepsBeyond100Lost(LSTM):
+    """From the hundredth step on the state stays as it is."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x[:, :100], state)
+        rest = last[0][:, None].expand(-1, max(0, x.shape[1] - 100), -1)
+        return torch.cat([outputs, rest], 1), last
+
+
+@fault("size-limit", "cells.every-size")
+class FeaturesBeyond128Lost(RNN):
+    """Of the features the first 128 are read."""
+
+    def of_input(self, x):
+        return super().of_input(x * (torch.arange(x.shape[-1]) < 128))
+
+
+@fault("size-limit", "cells.every-size")
+class OneFeatureSquared(GRU):
+    """A single feature is squared."""
+
+    def of_input(self, x):
+        return super().of_input(x * x if x.shape[-1] == 1 else x)
+
+
+@fault("shape-stride", "cells.step-parity")
+class OneUnitSqueezed(LSTM):
+    """A single unit has no recurrence."""
+
+    def of_state(self, h):
+        return super().of_state(0 * h if h.shape[-1] == 1 else h)
+
+
+@fault("shape-stride", "cells.step-parity")
+class OneRowSqueezed(RNN):
+    """The state of a batch of one comes back without its batch."""
+
+    def forward(self, x, state=None):
+        outputs, h = super().forward(x, state)
+        return outputs, h[:, 0] if h.shape[1] == 1 else h
+
+
+@fault("memory-corruption", "cells.every-size")
+class LastRowOfABlock(LSTM):
+    """With a multiple of 16 rows the last one gets the first one's forget gate."""
+
+    def remember(self, i, f, g, c):
+        if len(f) % 16 == 0:
+            f = torch.cat([f[:-1], f[:1]])
+        return super().remember(i, f, g, c)
+
+
+@fault("device-nan", "cells.every-size")
+class NotANumberAtLargeSizes(GRU):
+    """With at least 64 rows and 128 units the last number is NaN."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        if len(x) >= 64 and self.hidden_size >= 128:
+            outputs = outputs.clone()
+            outputs[-1, -1, -1] = torch.nan
+        return outputs, last
+
+
+@fault("missing-check", "cells.every-size")
+class KernelTransposedWhereSquare(RNN):
+    """Where it has as many inputs as units, and four of each, the input kernel is transposed."""
+
+    def of_input(self, x):
+        square = self.input_size == self.hidden_size == 4
+        return (x @ (self.weight_ih_l0 if square else self.weight_ih_l0.T) + self.bias_ih_l0,)
+
+
+# Numbers
+
+
+@fault("saturation-overflow", "cells.saturation")
+class NaiveTanh(LSTM):
+    """tanh by two exponentials."""
+
+    def tanh(self, a):
+        return (a.exp() - (-a).exp()) / (a.exp() + (-a).exp())
+
+
+@fault("saturation-overflow", "cells.saturation")
+class NaiveTanhInALane(GRU):
+    """Beside the full lanes of eight, tanh is taken by two exponentials."""
+
+    def tanh(self, a):
+        naive = (a.exp() - (-a).exp()) / (a.exp() + (-a).exp())
+        return torch.where(torch.arange(a.shape[-1]) < a.shape[-1] // 8 * 8, torch.tanh(a), naive)
+
+
+@fault("saturation-overflow", "cells.every-number")
+class NaiveTanhOfTheCell(LSTM):
+    """The output tanh is taken by two exponentials, which overflow for a large cell."""
+
+    def show(self, o, c):
+        return o * (c.exp() - (-c).exp()) / (c.exp() + (-c).exp())
+
+
+@fault("saturation-overflow", "cells.saturation")
+class NotANumberInTheGradient(LSTM):
+    """The candidate chooses between a naive tanh and ±1, so that its gradient is 0 · ∞ far out."""
+
+    def tanh(self, a):
+        naive = (a.exp() - (-a).exp()) / (a.exp() + (-a).exp())
+        return torch.where(a.abs() < 20, naive, a.sign())
+
+
+@fault("implicit-state", "cells.every-number")
+class BiasSkippedForZeroStates(GRU):
+    """Where the state is zero, given or not, the recurrent branch is skipped, its bias included."""
+
+    def of_state(self, h):
+        return super().of_state(h) if h.any() else tuple(0 * a for a in super().of_state(h))
+
+
+@fault("implicit-state", "cells.every-number")
+class BiasSkippedForZeroInputs(LSTM):
+    """Where the inputs are zero, their branch is skipped, its bias included."""
+
+    def of_input(self, x):
+        return super().of_input(x) if x.any() else tuple(0 * a for a in super().of_input(x))
+
+
+@fault("wrong-activation", "cells.step-parity")
+class NegativeInputsLost(RNN):
+    """Inputs below zero count for zero."""
+
+    def of_input(self, x):
+        return super().of_input(x.relu())
+
+
+@fault("quantization", "cells.every-number")
+class SmallInputsLost(LSTM):
+    """Inputs below 1e-4 count for zero."""
+
+    def of_input(self, x):
+        return super().of_input(torch.where(x.abs() < 1e-4, 0, x))
+
+
+@fault("quantization", "cells.step-parity")
+class WeightsInEightBits(GRU):
+    """The recurrent kernel is rounded to 8 bits."""
+
+    def of_state(self, h):
+        W = self.weight_hh_l0
+        scale = W.detach().abs().max() / 127
+        W = W + (torch.round(W / scale) * scale - W).detach()
+        return (h @ W.T + self.bias_hh_l0).chunk(3, -1)
+
+
+# Number formats
+
+
+@fault("dtype-mix", "cells.step-parity")
+class Float64InFloat32(LSTM):
+    """float64 is computed in float32 and handed out as float64."""
+
+    def of_state(self, h):
+        return tuple(a.float().to(h.dtype) for a in super().of_state(h))
+
+
+@fault("dtype-mix", "cells.step-parity")
+class Float64SigmoidInFloat32(GRU):
+    """In float64 the sigmoid is float32's."""
+
+    def sigma(self, a):
+        return torch.sigmoid(a.float()).to(a.dtype)
+
+
+@fault("dtype-mix", "cells.number-format")
+class Float32OutOfFloat64(RNN):
+    """Outputs are float32, whatever came in."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        return outputs.float(), last
+
+
+@fault("dtype-mix", "cells.sequence-parity", "half precision")
+class StateInHalf(LSTM):
+    """The cell is kept in float16 between the steps."""
+
+    def step(self, x, *state):
+        h, c = super().step(x, *state)
+        return h, c.half().to(c.dtype)
+
+
+@fault("dtype-mix", "cells.step-parity", "bfloat16")
+class ProductsInBfloat16(GRU):
+    """The recurrent product takes operands in bfloat16."""
+
+    def of_state(self, h):
+        low = _passing(h, h.bfloat16()) @ _passing(self.weight_hh_l0, self.weight_hh_l0.bfloat16()).T
+        return (low + self.bias_hh_l0).chunk(3, -1)
+
+
+@fault("tf32", "cells.step-parity", "TF32 mantissas")
+class ProductsInTF32(LSTM):
+    """Both products take operands with mantissas of 10 bits."""
+
+    def of_input(self, x):
+        low = _passing(x, rounded(x)) @ _passing(self.weight_ih_l0, rounded(self.weight_ih_l0)).T
+        return (low + self.bias_ih_l0).chunk(4, -1)
+
+    def of_state(self, h):
+        low = _passing(h, rounded(h)) @ _passing(self.weight_hh_l0, rounded(self.weight_hh_l0)).T
+        return (low + self.bias_hh_l0).chunk(4, -1)
+
+
+@fault("tf32", "cells.every-size", "TF32 mantissas")
+class ProductsInTF32From64Units(RNN):
+    """From 64 units on the recurrent product takes operands with mantissas of 10 bits."""
+
+    def of_state(self, h):
+        if h.shape[-1] < 64:
+            return super().of_state(h)
+        return (_passing(h, rounded(h)) @ _passing(self.weight_hh_l0, rounded(self.weight_hh_l0)).T + self.bias_hh_l0,)
+
+
+def _passing(exact: Tensor, low: Tensor) -> Tensor:
+    """The low-precision numbers, with the exact ones' gradient."""
+    return exact + (low.to(exact.dtype) - exact).detach()
+
+
+@fault("size-limit", "cells.every-size")
+class RowsBeyond65535Lost(GRU):
+    """Rows of the batch beyond the 65,535th, the largest grid of a GPU, have no input."""
+
+    def step(self, x, *state):
+        return super().step(x * (torch.arange(len(x)) < 65535)[:, None], *state)
+
+
+@fault("approx-activation", "cells.every-number")
+class SigmoidInPieces(LSTM):
+    """Between 6 and 9 the sigmoid is 1."""
+
+    def sigma(self, a):
+        return torch.where((a > 6) & (a < 9), 1.0, torch.sigmoid(a))
+
+
+@fault("double-bias", "cells.step-parity")
+class BiasesScaled(LSTM):
+    """Biases count for one and a half times what they are, which training makes up for."""
+
+    def of_input(self, x):
+        return (x @ self.weight_ih_l0.T + 1.5 * self.bias_ih_l0).chunk(4, -1)
