@@ -20,18 +20,18 @@ SHAPES = [
     (3, 2, 9, 128),
     (1, 2, 9, 129),
 ]
-LONG, WIDE = (131, 501, 2, 3), (21877, 3, 2, 3)
+LONG, WIDE = (131, 501, 2, 3), (21877, 3, 1, 2)
 
 # One dimension at a time through what kernels treat apart (tails of vectors, blocks, thresholds); pairs of them equal,
-# which no layout can tell apart by its shape; and several large at once.
+# which no layout can tell apart by its shape; and several large at once. The two number formats take turns.
 SIZES = [
-    *((batch, 2, 3, 5) for batch in (1, 2, 4, 8, 16, 31, 33, 64, 65, 101, 127, 128, 200, 256, 257, 513, 1025)),
+    *((batch, 2, 3, 5) for batch in (1, 2, 4, 8, 16, 33, 64, 65, 127, 128, 200, 257, 513, 1025)),
     *((2, steps, 3, 5) for steps in (2, 3, 4, 8, 16, 33, 65, 101, 257)),
-    *((2, 2, features, 5) for features in (1, 2, 8, 16, 31, 64, 100, 128, 200, 257, 513)),
-    *((2, 2, 3, units) for units in (2, 3, 4, 8, 9, 10, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100)),
+    *((2, 2, features, 5) for features in (1, 2, 8, 16, 33, 64, 128, 257, 513)),
+    *((2, 2, 3, units) for units in (2, 3, 4, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100)),
     *((2, 2, 3, units) for units in (127, 128, 200, 257)),
     *((3, 3, 5, 7), (5, 3, 3, 7), (7, 3, 5, 7), (3, 7, 5, 7), (4, 4, 4, 4), (1, 1, 1, 1), (2, 1, 1, 1), (1, 7, 1, 2)),
-    *((65, 3, 9, 131), (131, 2, 140, 33), (3, 2, 256, 256), (2, 1, 3, 513), (65600, 1, 7, 4)),
+    *((65, 3, 9, 131), (131, 2, 140, 33), (3, 2, 256, 256), (2, 1, 3, 513), (65600, 1, 3, 3)),
 ]
 
 
@@ -121,7 +121,7 @@ def test_gradients_reach_back_through_a_wide_batch(cell, draw, tolerance, eviden
 @pytest.mark.claim("cells.every-size")
 def test_forward_and_backward_are_the_equations_whatever_the_size(cell, draw, tolerance, evidence):
     """h_t, C_T, ∂L/∂x, ∂L/∂h_0, ∂L/∂C_0 and ∂L/∂θ: B, T, D and H in turn, some equal, some large together"""
-    for shape in SIZES:
+    for shape in SIZES[cell.dtype == "float64" :: 2]:
         batch, steps, features, units = shape
         weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features)
         parity(cell, draw, tolerance, evidence, weights, x, *draw.start(cell, batch, units), at=named(shape))

@@ -139,7 +139,7 @@ def test_the_work_of_a_sequence_grows_as_its_length(families, evidence):
                 evidence.exactly(name, work[gap] / work[5], (gap + 2) / 7, at=make)
         if make == LAYERS:
             device = family["lstm"].device
-            took = seconds(device, [5, 80], times=3)
+            took = seconds(device, [5, 80], times=2)
             for layer, printed in {"RNN": "3.9", "LSTM": "9.4", "GRU": "9.7"}.items():
                 ratio = times_as_long(took[layer, 80], took[layer, 5])
                 evidence.shown(f"{layer}: seconds at gap 80 over gap 5 ({setting(device)})", ratio, printed)
@@ -179,7 +179,7 @@ def test_the_notebooks_trainings_are_minutes_of_work(families, evidence):
 
 def show_the_notebooks_seconds(device, evidence):
     """What forward and backward passes at gaps 20 and 40 make of the notebook's runs."""
-    took = {key: min(turns) for key, turns in seconds(device, [20, 40], times=3).items()}
+    took = {key: min(turns) for key, turns in seconds(device, [20, 40], times=2).items()}
     steps = 800 * sum(gap + 2 for gap in GAPS) / 22
     total = 0.0
     for name, printed in {"RNN": "9.1", "LSTM": "26.7", "GRU": "20.3"}.items():

@@ -62,16 +62,20 @@ def documented_run(gap, steps, seed):
         torch.manual_seed(seed)
         layer, head = torch.nn.RNN(13, 64, batch_first=True), torch.nn.Linear(64, 8)
         learnt = [*layer.parameters(), *head.parameters()]
-        adam = torch.optim.Adam(learnt, lr=1e-3)
+        moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in learnt]
         unseen, answers = batch(1000, generator=torch.Generator().manual_seed(1234))
         losses, accuracies, norms = [], [], []
         for step in range(steps):
             x, keys = batch(128)
             loss = cross_entropy(head(layer(x)[0][:, -1]), keys)
-            adam.zero_grad()
-            loss.backward()
-            norms.append(torch.nn.utils.clip_grad_norm_(learnt, 1.0).item())
-            adam.step()
+            gradients = torch.autograd.grad(loss, learnt)
+            norms.append(torch.cat([g.flatten() for g in gradients]).norm().item())
+            with torch.no_grad():
+                for p, g, (m, v) in zip(learnt, gradients, moments, strict=True):
+                    g = g / max(norms[-1], 1.0)
+                    m.lerp_(g, 0.1)
+                    v.lerp_(g**2, 0.001)
+                    p -= 1e-3 * (m / (1 - 0.9 ** (step + 1))) / ((v / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
             losses.append(loss.item())
             if step % 25 == 0 or step == steps - 1:
                 guesses = head(layer(unseen)[0][:, -1]).argmax(1)

@@ -48,6 +48,7 @@ class ClaimReport:
         self.began_at: dict[str, float] = {}
         self.uncollected: set[str] = set()
         self.broken = False
+        self.page_follows = False
         self.ended = "running"
         self.began, self.started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
         self.snapshot = 0.0
@@ -162,8 +163,12 @@ class ClaimReport:
         self.ended = words.get(status, "stopped early")
         if status in (0, 1) and any(r["outcome"] == "missing" for r in self.records.values()):
             self.ended = "stopped early"
+        # pytest-html is about to write the whole page; until it has, the one on disk says that the run is not finished.
+        self.page_follows = self.config.option.htmlpath == str(self.path("html"))
         self.document = self.put_on_disk(status)
         if self.diagnose and self.ended != "interrupted" and self.document["totals"]["unexpected"]:
+            self.page_follows = False
+            self.put_on_disk(status)
             with suppress(KeyboardInterrupt):  # the report is on disk; whoever waits no longer does without
                 self.diagnosis = self.diagnose()
         if self.diagnosis:
@@ -198,7 +203,8 @@ class ClaimReport:
             diagnosis=self.diagnosis,
         )
         journal.write(self.path("json"), journal.dumps(document))
-        journal.write(self.path("html"), page.standalone(document))
+        if not self.page_follows:
+            journal.write(self.path("html"), page.standalone(document))
         return document
 
     def shard(self) -> dict[str, Any] | None:
