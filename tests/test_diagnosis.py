@@ -417,7 +417,7 @@ def test_a_cell_that_only_raises() -> None:
 
 
 CELLS = """
-import os, time
+import os, sys, time
 import torch
 from torch import nn
 
@@ -438,7 +438,7 @@ class Hangs(Exchanged):
 
 class Kills(Exchanged):
     def forward(self, x, state=None):
-        if "PYTEST_CURRENT_TEST" not in os.environ:
+        if "fixtures.diagnosis" in sys.orig_argv:
             os.kill(os.getpid(), 9)
         return super().forward(x, state)
 

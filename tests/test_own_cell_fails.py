@@ -260,7 +260,7 @@ def test_what_a_cell_raises_is_shown_once(cells: Path) -> None:
     [(told, checks)] = sentence.failures(report)
     assert f"{told}, in {checks} checks." in run.stdout
     assert f"{told}: so in {checks} checks" in run.stdout
-    assert run.stdout.count(told) == 3, "once where it comes from, once with the number, once in the verdict"
+    assert run.stdout.count(told) == 4, "where it comes from, with the number, in the verdict and in the diagnosis"
     assert 'raise ValueError("no such thing' in run.stdout
     assert "fixtures/subjects.py" not in run.stdout
     assert f"{checks} failed" in run.stdout.splitlines()[-1]

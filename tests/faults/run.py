@@ -76,7 +76,10 @@ def said(
     for claim in document["claims"]:
         for check in claim["checks"]:
             if (own := found.get(check["subject"])) is not None:
-                heard = {own.get(claim["id"], "upheld"), OUTCOMES.get(check["outcome"], check["outcome"])}
+                # What cannot be measured, such as a wrong shape, is told in the cell's name: missing, and as red.
+                told = check["outcome"] == "error" and (check["message"] or "").startswith(f"{check['subject']} ")
+                said = "refuted" if told else OUTCOMES.get(check["outcome"], check["outcome"])
+                heard = {own.get(claim["id"], "upheld"), said}
                 own[claim["id"]] = "refuted" if "refuted" in heard else min(heard - {"upheld"}, default="upheld")
     return found
 
