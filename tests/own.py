@@ -14,7 +14,8 @@ from mini import ROOT
 def claims(cells: Path, name: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Run claims over the cell `name` of a file, called from the repository's root; what came, and its JSON's place."""
     command = [sys.executable, "-m", "pytest", "--cell", f"{cells}:{name}", f"--report-dir={cells.parent}", *arguments]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    # Where CI is set, pytest's summary repeats whole messages.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "CI"))}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     return run, cells.parent / f"claims-cpu-{name}.json"
 

@@ -23,7 +23,7 @@ from planted.lstm import BrokenLSTM
 from torch import nn
 
 from fixtures import diagnosis
-from fixtures.diagnosis import diagnose
+from fixtures.diagnosis import diagnose, probing
 from fixtures.subjects import BUILT_IN, ReferenceNet, Subject, TorchNet
 from reference import cells, layouts
 from reference.weights import Weights
@@ -370,7 +370,7 @@ NOTHING = {
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_what_nothing_explains_is_given_no_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosis, "BUDGET", 2.5 if name == "RowsMixed" else 0.3)
+    monkeypatch.setattr(probing, "BUDGET", 2.5 if name == "RowsMixed" else 0.3)
     found = diagnose(NOTHING[name])
     assert found is not None
     assert (found["explains"], found["change"]) == (None, None)
@@ -381,7 +381,7 @@ def test_what_nothing_explains_is_given_no_name(name: str, monkeypatch: pytest.M
 
 
 def test_where_it_departs_names_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosis, "BUDGET", 0.1)
+    monkeypatch.setattr(probing, "BUDGET", 0.1)
     found = diagnose(PLANTED["OneForgetGateForAll"])
     assert found is not None
     assert "what differs is the forget gate" in found["departs"]
@@ -400,7 +400,7 @@ def test_where_it_departs_names_the_gate(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_no_convention_is_told_by_where_it_shows(
     name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diagnosis, "BUDGET", 0.3)
+    monkeypatch.setattr(probing, "BUDGET", 0.3)
     found = diagnose(PLANTED[name])
     assert found is not None
     assert words in found["sentence"]
