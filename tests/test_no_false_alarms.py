@@ -15,6 +15,7 @@ from sound.run import CORNERS, Margin, shapes
 
 ROOM = 0.7
 """The share of a tolerance beyond which a sound cell is too near to it."""
+CELLS = ("claims/test_cells.py", "claims/test_cells_calls.py", "claims/test_cells_sizes.py")
 BUILT_IN = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 
 
@@ -46,7 +47,7 @@ def test_claims_that_take_a_draw_hold_for_others(name, draw):
 def test_claims_about_the_cells_hold_for_every_sound_one():
     """Their draw is another one; the wide batches, which take long, are left to the size sweep and to the gate."""
     few = [SOUND[name] for name in SOUND if name not in BUILT_IN][::5]
-    nothing(run(few, 4, tests=("claims/test_cells.py",)))
+    nothing(run(few, 4, tests=CELLS))
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -97,7 +98,7 @@ def test_the_smallest_error_of_a_gate_that_is_seen(kind, gate):
 
 def test_a_rerun_takes_another_draw():
     """A cell that is wrong for one draw only shows that a rerun has other probes than the gate's own."""
-    used = {draw: run([SOUND["torch.nn.RNN"]], draw, tests=("claims/test_cells.py",)) for draw in (5, 6)}
+    used = {draw: run([SOUND["torch.nn.RNN"]], draw, tests=CELLS) for draw in (5, 6)}
     assert used[5].checks == used[6].checks > 0
     assert {(m.claim, m.figure, m.dtype, m.used) for m in used[5].margins} != {
         (m.claim, m.figure, m.dtype, m.used) for m in used[6].margins
@@ -107,7 +108,7 @@ def test_a_rerun_takes_another_draw():
 def test_an_alarm_is_told():
     """The reruns see what they are there for: a cell a little off raises alarms, and misses its tolerance."""
     off = one_gate_off("lstm", "forget", 1e-4)
-    said = run([off], 5, tests=("claims/test_cells.py",))
+    said = run([off], 5, tests=CELLS)
     assert {"cells.step-parity", "cells.sequence-parity"} <= {alarm.claim for alarm in said.alarms}
     assert said.worst("float32").used > 1
     assert isinstance(said.worst("float64"), Margin)

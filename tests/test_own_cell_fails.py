@@ -251,7 +251,7 @@ def test_each_call_has_its_own_patience() -> None:
 
 
 def test_what_a_cell_raises_is_shown_once(cells: Path) -> None:
-    run, path = claims(cells, "Raises", "claims/test_cells.py", "-n", "0")
+    run, path = claims(cells, "Raises", "claims/test_cells.py", "claims/test_cells_calls.py", "-n", "0")
     report = json.loads(path.read_text(encoding="utf-8"))
     assert run.returncode == report["exit_status"] == 1
     missing = [claim for claim in report["claims"] if claim["verdict"] == "missing"]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from fixtures import own_cell
+from fixtures import catalogue, own_cell
 from tests.faults import FAULTS, SOUND, spec
 
 ROOT = Path(__file__).parents[2]
@@ -96,11 +96,7 @@ def refuted_by_their_claims(cells: Collection[Any]) -> Said:
     for dtype in ("float32", "float64"):
         if left := [cell for cell in cells if "refuted" not in found.get(cell.__name__, {}).values()]:
             by = {cell.__name__: cell.fault.by for cell in left}
-            files = sorted({_module_of(claim) for claim in by.values()})
+            tests = catalogue.load(ROOT).tests
+            files = sorted({test.partition("::")[0] for test, claim in tests.items() if claim in by.values()})
             found |= said(left, lambda cell, claim, by=by: by[cell] == claim, (dtype,), files)  # type: ignore[misc]
     return found
-
-
-def _module_of(claim: str) -> str:
-    """The module of claims that verifies a claim: those of a chapter lie together."""
-    return f"claims/test_{claim.partition('.')[0].replace('-', '_')}.py"

@@ -1,0 +1,288 @@
+"""The cells, however they are called: strided, twice, later, in training, with new weights, and who asks for what.
+
+N §2.a, §4; setup.
+"""
+
+import numpy as np
+import pytest
+
+from fixtures.settings import as_dtype
+from reference import oracle
+
+
+@pytest.mark.claim("cells.gradient-is-linear")
+def test_gradients_grow_and_shrink_with_what_arrives(cell, draw, tolerance, evidence):
+    """∂(a L)/∂θ = a ∂L/∂θ for a = 2¹⁶, 2⁻²⁰ and -1"""
+    weights, x = draw.weights(cell.kind), draw.inputs(3, 9)
+    h, c = draw.start(cell)
+    pull = {"outputs": draw.upstream(3, 9, 7), "h": draw.upstream(3, 7)}
+    if c is not None:
+        pull["c"] = draw.upstream(3, 7)
+    factors, loaded = (2.0**16, 2.0**-20, -1.0), cell(weights)
+    graph, within = loaded.record(x, h, c), tolerance.gradient(cell, weights, 9)
+    once = graph.pull(pull)
+    for factor in factors:
+        many = graph.pull({name: factor * upstream for name, upstream in pull.items()})
+        for name in ("x", "h", "c"):
+            if (own := getattr(once, name)) is not None:
+                evidence.close_gradient(f"∂(a L)/∂{name} - a ∂L/∂{name}", getattr(many, name) / factor, own, within)
+        for name, own in once.parameters.items():
+            evidence.close_gradient(f"∂(a L)/∂{name} - a ∂L/∂{name}", many.parameters[name] / factor, own, within)
+
+
+@pytest.mark.claim("cells.parameters-alone")
+def test_parameters_have_their_gradients_when_nothing_else_asks_for_one(cell, draw, tolerance, evidence):
+    """∂L/∂θ is the same whether or not ∂L/∂x and ∂L/∂h_0 are computed too, and so is each of them alone"""
+    weights, x = draw.weights(cell.kind), draw.inputs()
+    h, c = draw.start(cell)
+    loaded, pull, within = cell(weights), {"outputs": draw.upstream(3, 5, 7)}, tolerance.gradient(cell, weights, 5)
+    whole, names = loaded.record(x, h, c).pull(pull), loaded.parameters()
+    asked_alone = {name: loaded.record(x, h, c, asked=[name]).pull(pull) for name in ("x", "h", "c", *names)}
+    together = loaded.record(x, h, c, asked=names).pull(pull).parameters
+    for name, gradient in whole.parameters.items():
+        evidence.close_gradient(f"∂L/∂{name}, parameters alone", together[name], gradient, within)
+        # The net's own parameters may be laid out otherwise; each adds its part of the canonical ones.
+        parts = sum(asked_alone[own].parameters[name] for own in names)
+        evidence.close_gradient(f"∂L/∂{name}, one parameter at a time", parts, gradient, within)
+    for name in ("x", "h", "c"):
+        if (gradient := getattr(whole, name)) is not None:
+            evidence.close_gradient(f"∂L/∂{name} alone", getattr(asked_alone[name], name), gradient, within)
+
+
+@pytest.mark.claim("cells.strides")
+def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence):
+    """Inputs, states and upstream gradients that are views of other arrays give what their copies give."""
+    weights = draw.weights(cell.kind)
+    given = {"x": draw.inputs(3, 5, 4), **dict(zip("hc", draw.start(cell), strict=True))}
+    upstream = {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7), "c": draw.upstream(3, 7)}
+    if not cell.has_cell_state:
+        del given["c"], upstream["c"]
+    loaded, within, slope = cell(weights), tolerance.state(cell, weights, 5), tolerance.gradient(cell, weights, 5)
+    for view in (transposed, time_first, every_other, expanded):
+        strided = {name: view(as_dtype(cell, array)) for name, array in given.items()}
+        pull = {name: view(as_dtype(cell, array)) for name, array in upstream.items()}
+        run, plain = loaded.run(**strided), loaded.run(**copies(strided))
+        how = view.__name__.replace("_", " ")
+        evidence.close("h_t - those of copies", run.outputs, plain.outputs, within, at=how)
+        found, truth = gradients(loaded, strided, pull), gradients(loaded, copies(strided), copies(pull))
+        for name, gradient in truth.items():
+            evidence.close_gradient(f"∂L/∂{name} - that of copies", found[name], gradient, slope, at=how)
+
+
+def gradients(loaded, given, pull):
+    """The gradients of everything that has one, by name."""
+    found = loaded.gradients(given["x"], given["h"], given.get("c"), pull)[0]
+    return {name: getattr(found, name) for name in given} | found.parameters
+
+
+def copies(arrays):
+    return {name: np.array(array, order="C") for name, array in arrays.items()}
+
+
+def transposed(a):
+    """The same numbers, the batch running fastest in memory."""
+    return np.ascontiguousarray(a.T).T
+
+
+def time_first(a):
+    """The same numbers, one step of the whole batch after the other in memory."""
+    return np.ascontiguousarray(a.swapaxes(0, 1)).swapaxes(0, 1)
+
+
+def every_other(a):
+    """The same numbers, each second one of a longer array."""
+    return np.repeat(a, 2, axis=-1)[..., ::2]
+
+
+def expanded(a):
+    """The first row, shown as all of them with stride 0."""
+    return np.lib.stride_tricks.as_strided(a, a.shape, (0, *a.strides[1:]))
+
+
+@pytest.mark.claim("cells.backward-twice")
+def test_a_second_backward_pass_finds_the_same(cell, draw, evidence):
+    """Two pulls of one gradient through one forward pass agree bit for bit."""
+    weights, x = draw.weights(cell.kind), draw.inputs()
+    h, c = draw.start(cell)
+    pull = {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7)}
+    first, between, again = cell(weights).gradients(x, h, c, pull, {"h": draw.upstream(3, 7)}, pull)
+    evidence.equal("∂L/∂x, first and again", again.x, first.x)
+    evidence.equal("∂L/∂h_0, first and again", again.h, first.h)
+    if c is not None:
+        evidence.equal("∂L/∂C_0, first and again", again.c, first.c)
+    for name, gradient in first.parameters.items():
+        evidence.equal(f"∂L/∂{name}, first and again", again.parameters[name], gradient)
+    evidence.at_least("|∂L/∂x| of another loss differs", np.abs(between.x - first.x).max(), 1e-3)
+
+
+@pytest.mark.claim("cells.backward-later")
+def test_a_backward_pass_belongs_to_its_forward_pass(cell, draw, evidence):
+    """Forward a, forward b, backward a, backward b find what each would find at once, bit for bit."""
+    weights, pull = draw.weights(cell.kind), {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7)}
+    calls = [(draw.inputs(), *draw.start(cell)) for _ in range(3)]
+    loaded, other = cell(weights), cell(draw.weights(cell.kind))
+    truth = [loaded.record(*call).pull(pull) for call in calls]
+    between = {
+        "a call that records": lambda: loaded.record(*calls[0]),
+        "a call that does not": lambda: loaded.run(draw.inputs(), *draw.start(cell)),
+        "a call of another shape": lambda: loaded.run(draw.inputs(2, 3), *draw.start(cell, 2)),
+        "another instance": lambda: other.record(*calls[0]).pull(pull),
+    }
+    late = []
+    for at, call in between.items():
+        graphs = [loaded.record(*call) for call in calls]
+        call()
+        late += [(at, graph.pull(pull), own) for graph, own in zip(graphs, truth, strict=True)]
+    for at, found, own in late:
+        evidence.equal("∂L/∂x, at once and later", found.x, own.x, at=f"after {at}")
+        evidence.equal("∂L/∂h_0, at once and later", found.h, own.h, at=f"after {at}")
+        if own.c is not None:
+            evidence.equal("∂L/∂C_0, at once and later", found.c, own.c, at=f"after {at}")
+        for name, gradient in own.parameters.items():
+            evidence.equal(f"∂L/∂{name}, at once and later", found.parameters[name], gradient, at=f"after {at}")
+
+
+@pytest.mark.claim("cells.new-weights")
+def test_weights_that_change_in_place_are_those_of_the_next_call(cell, draw, evidence):
+    """θ := θ' between two calls gives what a new instance with θ' gives, forward and backward"""
+    x, pull = draw.inputs(), {"outputs": draw.upstream(3, 5, 7)}
+    h, c = draw.start(cell)
+    loaded = cell(draw.weights(cell.kind))
+    for _ in range(2):
+        loaded.run(x, h, c)
+        loaded.run(x, h, c, training=True)
+        loaded.gradients(x, h, c, pull)
+        weights = draw.weights(cell.kind)
+        loaded.rewrite(weights)
+        fresh = cell(weights)
+        evidence.equal("h_t of new weights", loaded.run(x, h, c).outputs, fresh.run(x, h, c).outputs)
+        trained, as_new = (one.run(x, h, c, training=True).outputs for one in (loaded, fresh))
+        evidence.equal("h_t of new weights, in training", trained, as_new)
+        found, truth = (one.gradients(x, h, c, pull)[0] for one in (loaded, fresh))
+        evidence.equal("∂L/∂x of new weights", found.x, truth.x)
+        evidence.equal("∂L/∂h_0 of new weights", found.h, truth.h)
+        for name, gradient in truth.parameters.items():
+            evidence.equal(f"∂L/∂{name} of new weights", found.parameters[name], gradient)
+
+
+@pytest.mark.claim("cells.modes")
+def test_training_and_recording_a_graph_change_no_number(cell, draw, tolerance, evidence):
+    """h_t in training and evaluation, without a graph and with one, whoever asks for a gradient, state given or not"""
+    weights, x = draw.weights(cell.kind), draw.inputs()
+    h, c = draw.start(cell)
+    zeros = np.zeros_like(h), None if c is None else np.zeros_like(c)
+    loaded, within = cell(weights), tolerance.state(cell, weights, 5)
+    asking = [None, (), ("x",), ("h",), tuple(loaded.parameters())]
+    for given, state in (((h, c), (h, c)), ((), zeros)):
+        truth, with_state = oracle.forward(weights, x, *state), "" if given else ", no state given"
+        runs = {
+            f"training {training}, recording {recording}": loaded.run(x, *given, training=training, recording=recording)
+            for training in (True, False)
+            for recording in (True, False)
+        } | {
+            f"asking: {asked or 'all' if asked != () else 'none'}": loaded.record(x, *given, asked=asked)
+            for asked in asking
+        }
+        for at, run in runs.items():
+            evidence.close(f"max |h_t - oracle|{with_state}", run.outputs, truth.outputs, within, at=at)
+            evidence.close(f"max |h_T - oracle|{with_state}", run.h, truth.h[:, -1], within, at=at)
+            if c is not None:
+                evidence.close(f"max |C_T - oracle|{with_state}", run.c, truth.c[:, -1], within, at=at)
+    pull = {"outputs": draw.upstream(3, 5, 7)}
+    slopes, slope = oracle.backward(oracle.forward(weights, x, h, c), **pull), tolerance.gradient(cell, weights, 5)
+    try:
+        found = loaded.record(x, h, c, training=False).pull(pull)
+    except RuntimeError:  # as cuDNN does: a backward pass belongs to training
+        return
+    evidence.close_gradient("∂L/∂x in evaluation", found.x, slopes.x, slope)
+    for name, gradient in slopes.parameters.items():
+        evidence.close_gradient(f"∂L/∂{name} in evaluation", found.parameters[name], gradient, slope)
+
+
+@pytest.mark.claim("cells.repeatable")
+def test_the_hundredth_call_is_the_first_one_again(cell, draw, tolerance, evidence):
+    """Calls of other shapes, in training and in evaluation, and results that were overwritten leave no trace."""
+    weights, shapes = draw.weights(cell.kind), [(3, 4), (5, 2), (1, 6), (2, 1)]
+    loaded, within = cell(weights), tolerance.state(cell, weights, 6)
+    starts = [(draw.inputs(*shape), *draw.start(cell, shape[0])) for shape in shapes]
+    calls = [(start, training) for training in (False, True) for start in starts]
+    first = [loaded.run(*start, training=training) for start, training in calls]
+    kept = [numbers(run) for run in first]
+    for (start, training), before in zip(calls, kept, strict=True):
+        truth, at = oracle.forward(weights, *start).outputs, f"training {training}"
+        evidence.close("max |h_t - oracle| after calls of other shapes", before["outputs"], truth, within, at=at)
+    for n in range(13):
+        order = list(range(len(calls)))[:: -1 if n % 2 else 1]
+        for k in order:
+            start, training = calls[k]
+            again = loaded.run(*start, training=training)
+            for name, array in numbers(again).items():
+                evidence.equal(f"{name}, first call and a later one", array, kept[k][name], at=f"round {n}")
+            for array in (again.outputs, again.h, again.c):
+                if array is not None:
+                    array[...] = np.nan
+    for run, before in zip(first, kept, strict=True):
+        for name, array in numbers(run).items():
+            evidence.equal(f"{name} of the first call, after later ones", array, before[name])
+
+
+def numbers(run):
+    """Copies of what a run returned, by name."""
+    returned = {"outputs": run.outputs, "h_T": run.h, "C_T": run.c}
+    return {name: array.copy() for name, array in returned.items() if array is not None}
+
+
+@pytest.mark.claim("cells.repeatable")
+def test_the_same_call_gives_the_same_bits(cell, draw, tolerance, evidence):
+    """run(x, h_0, C_0) again, after a call in training mode, with another instance in between, is equal bit for bit."""
+    weights, others = draw.weights(cell.kind), draw.weights(cell.kind)
+    x, other_x = draw.inputs(), draw.inputs()
+    (h, c), other_start = draw.start(cell), draw.start(cell)
+    loaded, other = cell(weights), cell(others)
+    first, other_first = loaded.run(x, h, c), other.run(other_x, *other_start)
+    pull = {"outputs": draw.upstream(3, 5, 7)}
+    gradient = loaded.gradients(x, h, c, pull)[0]
+    loaded.run(other_x, *other_start, training=True)
+    again, other_again = loaded.run(x, h, c), other.run(other_x, *other_start)
+    memory = as_dtype(cell, x).copy()
+    loaded.run(memory, h, c)
+    memory[...] = other_x
+    moved, same = loaded.run(memory, h, c).outputs, loaded.run(other_x, h, c).outputs
+    evidence.equal("outputs for other numbers in the same memory", moved, same)
+    evidence.equal("outputs, first call and a later one", again.outputs, first.outputs)
+    evidence.equal("h_T, first call and a later one", again.h, first.h)
+    if c is not None:
+        evidence.equal("C_T, first call and a later one", again.c, first.c)
+    evidence.equal("outputs of another instance, first call and a later one", other_again.outputs, other_first.outputs)
+    truth, within = oracle.forward(others, other_x, *other_start).outputs, tolerance.state(cell, others, 5)
+    evidence.close("max |h_t - oracle| of another instance", other_again.outputs, truth, within)
+    evidence.equal("outputs of a new instance with the same weights", cell(weights).run(x, h, c).outputs, first.outputs)
+    repeated = loaded.gradients(x, h, c, pull)[0]
+    evidence.equal("∂L/∂x, first call and a later one", repeated.x, gradient.x)
+    evidence.equal("∂L/∂h_0, first call and a later one", repeated.h, gradient.h)
+    if c is not None:
+        evidence.equal("∂L/∂C_0, first call and a later one", repeated.c, gradient.c)
+    for name, value in gradient.parameters.items():
+        evidence.equal(f"∂L/∂{name}, first call and a later one", repeated.parameters[name], value)
+
+
+@pytest.mark.claim("cells.arguments-untouched")
+def test_a_call_changes_neither_its_arguments_nor_the_parameters(cell, draw, evidence):
+    """Inputs, states and parameters are the same bits after forward and backward as before."""
+    weights = draw.weights(cell.kind)
+    given = {"x": draw.inputs(), **dict(zip("hc", draw.start(cell), strict=True))}
+    given = {name: as_dtype(cell, array) for name, array in given.items() if array is not None}
+    kept = {name: array.copy() for name, array in given.items()}
+    loaded = cell(weights)
+    before, around = loaded.parameters(), cell.surroundings()
+    loaded.run(**given, training=True)
+    run = loaded.run(**given)
+    loaded.gradients(given["x"], given["h"], given.get("c"), {"outputs": draw.upstream(3, 5, 7)})
+    for name, array in kept.items():
+        evidence.equal(f"{name} after the call, as the subject saw it", run.given[name], array)
+        evidence.equal(f"{name} after the call", given[name], array)
+    for name, array in loaded.parameters().items():
+        evidence.equal(f"{name} after the call", array, before[name])
+    evidence.exactly("parameters with a gradient that nobody asked for", loaded.unasked(), 0)
+    for name, setting in cell.surroundings().items():
+        evidence.exactly(f"{name} after the call", setting, around[name])

@@ -1,0 +1,116 @@
+"""The cells at every size and for every number: forward and backward are the equations.
+
+N §2.a. The truth is the oracle.
+"""
+
+import numpy as np
+import pytest
+
+from reference import oracle
+
+# One dimension at a time through what kernels treat apart (tails of vectors, blocks, thresholds); pairs of them equal,
+# which no layout can tell apart by its shape; and several large at once. The two number formats take turns.
+SIZES = [
+    *((batch, 2, 3, 5) for batch in (1, 2, 4, 8, 16, 33, 64, 65, 127, 128, 200, 257, 513, 1025)),
+    *((2, steps, 3, 5) for steps in (2, 3, 4, 8, 16, 33, 65, 101, 257)),
+    *((2, 2, features, 5) for features in (1, 2, 8, 16, 33, 64, 128, 257, 513)),
+    *((2, 2, 3, units) for units in (2, 3, 4, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100)),
+    *((2, 2, 3, units) for units in (127, 128, 200, 257)),
+    *((3, 3, 5, 7), (5, 3, 3, 7), (7, 3, 5, 7), (3, 7, 5, 7), (4, 4, 4, 4), (1, 1, 1, 1), (2, 1, 1, 1), (1, 7, 1, 2)),
+    *((65, 3, 9, 131), (131, 2, 140, 33), (3, 2, 256, 256), (2, 1, 3, 513), (65600, 1, 3, 3)),
+]
+
+
+@pytest.mark.claim("cells.every-size")
+def test_forward_and_backward_are_the_equations_whatever_the_size(cell, draw, tolerance, evidence):
+    """h_t, C_T, ∂L/∂x, ∂L/∂h_0, ∂L/∂C_0 and ∂L/∂θ: B, T, D and H in turn, some equal, some large together"""
+    for shape in SIZES[cell.dtype == "float64" :: 2]:
+        batch, steps, features, units = shape
+        weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features)
+        parity(
+            cell,
+            draw,
+            tolerance,
+            evidence,
+            weights,
+            x,
+            *draw.start(cell, batch, units),
+            at="B {} T {} D {} H {}".format(*shape),
+        )
+
+
+@pytest.mark.claim("cells.every-number")
+def test_forward_and_backward_are_the_equations_whatever_the_numbers(cell, draw, tolerance, evidence):
+    """x, h_0, C_0 or θ zero, of one sign, the same in all rows, far above 1 or far below, with kernels to match"""
+    weights, x = draw.weights(cell.kind), draw.inputs()
+    h, c = draw.start(cell)
+    zero, plenty, little = np.zeros_like, 2.0**12, 2.0**-20
+
+    def check(at, weights=weights, x=x, h=h, c=c):
+        parity(cell, draw, tolerance, evidence, weights, x, h, c, at)
+
+    check("x = 0", x=zero(x))
+    check("h_0 = 0", h=zero(h))
+    if c is not None:
+        check("C_0 = 0", c=zero(c))
+        check("h_0 = 0, C_0 = 0", h=zero(h), c=zero(c))
+        peeping = [gate for gate, block in weights.blocks.items() if block.P is not None]
+        peep_less = weights.change(*peeping, P=lambda P: P / plenty) if peeping else weights
+        check("C_0 far from 0", peep_less, c=plenty * c)
+    check("x = 0, h_0 = 0", x=zero(x), h=zero(h))
+    check("all of it 0", x=zero(x), h=zero(h), c=None if c is None else zero(c))
+    check("x > 0", x=abs(x))
+    check("x < 0, h_0 < 0", x=-abs(x), h=-abs(h))
+    check(
+        "the same x at every step, the same rows",
+        x=np.tile(x[:1, :1], (*x.shape[:2], 1)),
+        h=np.tile(h[:1], (len(h), 1)),
+    )
+    check("one x not 0", x=np.where(np.arange(x.size).reshape(x.shape) == 17, x, 0))
+    for scale, how in ((plenty, "far above 1"), (little, "far below 1")):
+        check(f"x {how}", weights.change(W_x=lambda W, scale=scale: W / scale), x=scale * x)
+        check(f"h_0 {how}", weights.change(W_h=lambda W, scale=scale: W / scale), h=scale * h)
+    lanes = draw.weights(cell.kind, 4, 33, scale=4.0)
+    check("gates near 0 and 1", lanes, x[:, :2], *draw.start(cell, 3, 33))
+    check("a long memory", *remembering(cell, draw))
+    check("b = 0", weights.change(b_x=zero, b_h=zero))
+    check("b_x = 0", weights.change(b_x=zero))
+    check("b_h = 0", weights.change(b_h=zero))
+    check("W_x = 0", weights.change(W_x=zero))
+    check("W_h = 0", weights.change(W_h=zero))
+    check("θ = 0", weights.change(W_x=zero, W_h=zero, b_x=zero, b_h=zero))
+
+
+def remembering(cell, draw):
+    """Weights, inputs and a state from which a gradient still arrives 129 steps back."""
+    weights, (h, c), x = draw.weights(cell.kind), draw.start(cell), draw.inputs(3, 129)
+    if cell.kind == "rnn":
+        blank = weights.change(W_h=lambda W: np.eye(len(W)), b_x=np.zeros_like, b_h=np.zeros_like)
+        return blank, x / 1024, h / 64, c
+    return weights.pin(**{"forget" if cell.has_cell_state else "update": 6.0}), x, h, c
+
+
+def parity(cell, draw, tolerance, evidence, weights, x, h, c, at):
+    """Forward without a graph and with one, and backward from everything at once, beside the oracle."""
+    batch, steps, units = *x.shape[:2], h.shape[1]
+    tape, loaded = oracle.forward(weights, x, h, c), cell(weights)
+    within, slope = tolerance.state(cell, weights, steps), tolerance.gradient(cell, weights, steps)
+    pull = {"outputs": draw.upstream(batch, steps, units), "h": draw.upstream(batch, units)}
+    if c is not None:
+        pull["c"] = draw.upstream(batch, units)
+    if batch > 2048:  # a sum over all rows would drown what a few of them lack, and round as sums do
+        pull = {name: (upstream.T * (np.arange(batch) >= batch - 10)).T for name, upstream in pull.items()}
+    graph = loaded.record(x, h, c)
+    for run, how in ((loaded.run(x, h, c), ""), (graph, " with a graph")):
+        evidence.close(f"max |h_t - oracle|{how}", run.outputs, tape.outputs, within, at=at)
+        evidence.close(f"max |h_T - oracle|{how}", run.h, tape.h[:, -1], within, at=at)
+        if c is not None:
+            evidence.close(f"max |C_T - oracle|{how}", run.c, tape.c[:, -1], within, at=at)
+    found, truth = graph.pull(pull), oracle.backward(tape, **pull)
+    # A sum over batch and steps may cancel, so the scale is that of all kernels and biases, or of what arrives: 1.
+    scale = max(1.0, *(np.abs(gradient).max() for gradient in truth.parameters.values()))
+    for name, gradient in truth.parameters.items():
+        evidence.close_gradient(f"∂L/∂{name}", found.parameters[name], gradient, slope, scale, at)
+    for name, own, gradient in (("x", found.x, truth.x), ("h_0", found.h, truth.h), ("C_0", found.c, truth.c)):
+        if gradient is not None:
+            evidence.close_gradient(f"∂L/∂{name}", own, gradient, slope, max(1.0, np.abs(gradient).max()), at)
