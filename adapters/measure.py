@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -338,8 +337,3 @@ def _kernels(places: Mapping[At, Place], shapes: Mapping[str, tuple[int, ...]]) 
             last = [own[i].source for i in sorted(own) if all(v == 0 for v in i[:-1])]
             found.add("W x" if len(set(last)) > 1 or shape[-1] == 1 else "x W")
     return " | ".join(sorted(found))
-
-
-def as_dict(found: Conventions) -> dict[str, Any]:
-    """What was measured, without what could not be."""
-    return {name: value for name, value in vars(found).items() if value not in (None, "", [])}

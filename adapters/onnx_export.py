@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from adapters.layer import Adapter, Arrays, Floats, States
-from adapters.onnx_operators import Session
+from adapters.onnx_operators import OnnxLayer
 from adapters.torch_modules import TorchLayer
 from reference.layouts import TORCH
 
@@ -40,14 +40,11 @@ class Flat(nn.Module):
         return (outputs, *(s[0] for s in (last if isinstance(last, tuple) else (last,))))
 
 
-class ExportedLayer:
+class ExportedLayer(OnnxLayer):
     """A layer of torch.nn with batch_first=True, exported once for its parameters with states and once without."""
-
-    dtypes: tuple[str, ...] = ("float32",)
 
     def __init__(self, kind: str, input_size: int, hidden_size: int) -> None:
         self.kind, self.sizes = kind, (input_size, hidden_size)
-        self._loaded: tuple[Any, dict[bool, Session]] = (None, {})
 
     def make(self, *sizes: int) -> nn.Module:
         """The layer of torch."""
@@ -58,12 +55,7 @@ class ExportedLayer:
         return TorchLayer(self.make, *self.sizes).untrained(seed)
 
     def run(self, arrays: Mapping[str, Floats], x: Floats, states: States | None) -> tuple[Floats, States]:
-        if self._loaded[0] is not arrays:
-            self._loaded = (arrays, {})
-        sessions, given = self._loaded[1], states is not None
-        if given not in sessions:
-            sessions[given] = Session(self.model(arrays, with_states=given))
-        outputs, *last = sessions[given](x, *(states or ()))
+        outputs, *last = self.session(arrays, with_states=states is not None)(x, *(states or ()))
         return outputs, tuple(last)
 
     def model(self, arrays: Mapping[str, Floats], *, with_states: bool) -> bytes:

@@ -43,27 +43,41 @@ class Session:
         return outputs
 
 
-class OperatorLayer:
-    """An operator in a graph of its own, with its weights as initializers."""
+class OnnxLayer:
+    """A layer that is a model of its own for its parameters, one that takes states and one that does not."""
 
     dtypes: tuple[str, ...] = ("float32",)
+    _loaded: tuple[Any, dict[bool, Session]] = (None, {})
+
+    def session(self, arrays: Mapping[str, Floats], *, with_states: bool) -> Session:
+        """The model under these parameters, made when it is first asked for."""
+        if self._loaded[0] is not arrays:
+            self._loaded = (arrays, {})
+        sessions = self._loaded[1]
+        if with_states not in sessions:
+            sessions[with_states] = Session(self.model(arrays, with_states=with_states))
+        return sessions[with_states]
+
+    def model(self, arrays: Mapping[str, Floats], *, with_states: bool) -> bytes:
+        """The serialised model."""
+        raise NotImplementedError
+
+
+class OperatorLayer(OnnxLayer):
+    """An operator in a graph of its own, with its weights as initializers."""
 
     def __init__(self, kind: str, input_size: int, hidden_size: int) -> None:
         self.kind, self.hidden_size = kind, hidden_size
         gates = len(GATES[kind]) * hidden_size
         self.shapes = {"W": (1, gates, input_size), "R": (1, gates, hidden_size), "B": (1, 2 * gates)}
-        self._loaded: tuple[Any, dict[bool, Session]] = (None, {})
 
     def untrained(self, seed: int) -> Arrays:
         return {name: np.zeros(shape, np.float32) for name, shape in self.shapes.items()}
 
     def run(self, arrays: Mapping[str, Floats], x: Floats, states: States | None) -> tuple[Floats, States]:
-        if self._loaded[0] is not arrays:
-            self._loaded = (arrays, {})
-        sessions, given = self._loaded[1], states is not None
-        if given not in sessions:
-            sessions[given] = Session(self.model(arrays, with_states=given))
-        outputs, *last = sessions[given](x.swapaxes(0, 1), *(s[None] for s in states or ()))
+        outputs, *last = self.session(arrays, with_states=states is not None)(
+            x.swapaxes(0, 1), *(s[None] for s in states or ())
+        )
         return np.ascontiguousarray(outputs[:, 0].swapaxes(0, 1)), tuple(s[0] for s in last)
 
     def model(self, arrays: Mapping[str, Floats], *, with_states: bool) -> bytes:
