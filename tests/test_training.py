@@ -92,13 +92,13 @@ def test_networks_side_by_side_are_trained_as_if_alone(net):
 
 
 def test_an_evaluation_ends_where_its_outcome_is_known():
-    """A network at chance is asked 250 of the 1000 sequences, or all of them where that is asked for."""
+    """A network at chance is asked 100 of the 1000 sequences, or all of them where that is asked for."""
     model, _ = networks.initial(Protocol("RNN", 5), seed=0)
     alone, (test, answers) = Together([model], "cpu"), recall.held_out("recall", 1000, 5)
     right, asked = training.evaluate(alone, test, answers, whole=True)
     said = model(recall.inputs(test)).argmax(1)
     assert (right.item(), asked) == (int((said == test[:, 0]).sum()), 1000)
-    assert training.evaluate(alone, test, answers, whole=False)[1] == 250
+    assert training.evaluate(alone, test, answers, whole=False)[1] == 100
 
 
 def test_the_answer_may_be_how_long_ago_a_mark_was():
