@@ -3,13 +3,15 @@
 # make lint     lint, format and types
 # make test-adapters   the adapters for other frameworks, which it installs first
 # make conventions     measure the conventions of those frameworks' layers, and print them beside what is documented
+# make versions        run the gate on several versions of torch, each in an environment of its own, and compare them
 
 PYTHON ?= python3
 DEVICE ?= cpu
 ARGS ?=
+TORCHS ?= 2.8.0 2.13.0 2.15.0
 BIN := .venv/bin
 
-.PHONY: claims test lint test-adapters conventions clean
+.PHONY: claims test lint test-adapters conventions versions clean
 
 claims: .venv/installed
 	$(BIN)/pytest -n auto --device $(DEVICE) $(ARGS)
@@ -23,6 +25,19 @@ test-adapters: .venv/adapters-installed
 conventions: .venv/adapters-installed
 	$(BIN)/python -m adapters.conventions $(ARGS)
 
+# A gate that is red does not end it: the comparisons, each version with the next, say what changed.
+versions: .venv/installed $(TORCHS:%=.venv/torch-%/installed)
+	for torch in $(TORCHS); do \
+		.venv/torch-$$torch/bin/pytest -n auto --device $(DEVICE) --report-dir=reports/torch-$$torch $(ARGS); \
+	done; \
+	base= worse=; \
+	for torch in $(TORCHS); do \
+		new=reports/torch-$$torch/claims-$(subst :,-,$(DEVICE)).json; \
+		if [ "$$base" ]; then echo; $(BIN)/python -m report compare $$base $$new || worse=1; fi; \
+		base=$$new; \
+	done; \
+	[ -z "$$worse" ]
+
 lint: .venv/lint-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -33,6 +48,13 @@ lint: .venv/lint-installed
 		{ echo "Carousel needs Python 3.11 or newer; name one: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	touch $@
+
+.venv/torch-%/installed: requirements.txt
+	$(PYTHON) -m venv .venv/torch-$*
+	grep --invert-match '^torch==' requirements.txt > .venv/torch-$*/requirements.txt
+	.venv/torch-$*/bin/python -m pip install --quiet --disable-pip-version-check \
+		--requirement .venv/torch-$*/requirements.txt torch==$*
 	touch $@
 
 .venv/lint-installed: .venv/installed requirements-lint.txt
