@@ -16,7 +16,7 @@ BIN := .venv/bin
 claims: .venv/installed
 	$(BIN)/pytest -n auto --device $(DEVICE) $(ARGS)
 
-test: .venv/installed
+test: .venv/test-installed
 	$(BIN)/pytest tests -n auto --ignore=tests/test_adapters.py $(ARGS)
 
 test-adapters: .venv/adapters-installed
@@ -59,6 +59,10 @@ lint: .venv/lint-installed
 
 .venv/lint-installed: .venv/installed requirements-lint.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-lint.txt
+	touch $@
+
+.venv/test-installed: .venv/installed requirements-test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-test.txt
 	touch $@
 
 .venv/adapters-installed: .venv/installed requirements-adapters.txt

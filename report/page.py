@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,8 @@ def _context(document: Document) -> dict[str, Any]:
     drawings = {} if brief else draw(document)
     figures = [] if brief else [_figure(document, figure, drawings) for figure in document["figures"]]
     cards = {claim["id"]: _card(claim, document) for claim in (alarming if brief else claims)}
+    chapters = [_chapter(chapter, claims, cards, figures) for chapter in document["chapters"]]
+    verdicts = [verdict for verdict in view.VERDICTS if any(claim["verdict"] == verdict for claim in claims)]
     return {
         "document": document,
         "brief": brief,
@@ -105,14 +107,26 @@ def _context(document: Document) -> dict[str, Any]:
         "picture": next((each for id in PICTURE for each in figures if each["id"] == id and each["svg"]), None),
         "alarming": [cards[claim["id"]] for claim in alarming],
         "opened": OPENED,
-        "chapters": [_chapter(chapter, claims, cards, figures) for chapter in document["chapters"]],
-        "verdicts": [verdict for verdict in view.VERDICTS if any(claim["verdict"] == verdict for claim in claims)],
+        "chapters": chapters,
+        "verdicts": verdicts,
+        "choices": _choices(chapters, verdicts, cards.values()),
         "unexpected": any(claim["unexpected"] for claim in claims),
         "marks": view.VERDICTS,
         "errata": [] if brief else sorted(_errata(claims, cards), key=lambda entry: entry["errata"]),
         "documentary": [] if brief else [entry for entry in document["not_checkable"] if entry["errata"]],
         "missing": [] if brief else [loss for claim in claims if (loss := _loss(claim))],
         "known": {claim["id"] for claim in claims},
+    }
+
+
+def _choices(
+    chapters: Iterable[Mapping[str, Any]], verdicts: Iterable[str], cards: Iterable[Mapping[str, Any]]
+) -> dict[str, list[tuple[str, str]]]:
+    """What the filter offers, as pairs of a value and its words."""
+    return {
+        "chapters": [(chapter["id"], chapter["title"]) for chapter in chapters if chapter["claims"]],
+        "verdicts": [("unexpected", "! unexpected"), *((each, " ".join(view.VERDICTS[each])) for each in verdicts)],
+        "subjects": [(name, name) for name in sorted({name for card in cards for name in card["subjects"]})],
     }
 
 
@@ -132,6 +146,7 @@ def _card(claim: Mapping[str, Any], document: Document) -> dict[str, Any]:
         "statistics": view.statistics(claim),
         "rerun": view.rerun(claim, document),
         "alarming": view.is_alarming(claim),
+        "subjects": view.subjects(claim),
         "passed": sum(check["outcome"] in ("passed", "xpassed") for check in claim["checks"]),
     }
 

@@ -40,7 +40,15 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     yield
     path = getattr(session.config.option, "htmlpath", None)
     if path and DOCUMENT in session.config.stash and (file := Path.cwd() / path).is_file():
-        file.write_text(rows.shorten(file.read_text(encoding="utf-8")), encoding="utf-8")
+        file.write_text(_mended(rows.shorten(file.read_text(encoding="utf-8"))), encoding="utf-8")
+
+
+@pytest.hookimpl(optionalhook=True, trylast=True)
+def pytest_metadata(metadata: dict[str, Any]) -> None:
+    """Versions in one line each: of a table in a table pytest-html makes a list that is none."""
+    for name, value in metadata.items():
+        if isinstance(value, Mapping):
+            metadata[name] = ", ".join(f"{key} {version}" for key, version in value.items())
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -79,6 +87,18 @@ def pytest_html_results_table_html(report: pytest.TestReport, data: list[str]) -
     """No log for a passed test, nor for an expected failure: its reason stands in the claim's card."""
     if report.passed or (report.skipped and hasattr(report, "wasxfail")):
         data.clear()
+
+
+def _mended(text: str) -> str:
+    """pytest-html's page for those who hear it or go through it by keyboard: its language, a name for each of its
+    boxes, and what stands at the foot of the page in that place.
+    """
+    text = text.replace("<html>", '<html lang="en">', 1)
+    text = re.sub(r'(<input [^>]*class="filter"[^>]*data-test-result="(\w+)")', r'\1 aria-label="\2"', text)
+    foot = re.search(r"<p>Report generated on .*?(?=<!-- TEMPLATES -->)", text, re.DOTALL)
+    if foot and (end := text.rfind("<footer>")) > foot.end():
+        text = text[: foot.start()] + text[foot.end() : end] + foot[0] + text[end:]
+    return text
 
 
 def _lean(cell: str) -> str:

@@ -48,6 +48,11 @@ def place(check: Check) -> str:
     return ", ".join(word for word in (check["subject"], check["dtype"]) if word)
 
 
+def subjects(claim: Claim) -> list[str]:
+    """The names of what the claim is asked of."""
+    return [name for name in dict.fromkeys(check["subject"] for check in claim["checks"]) if name]
+
+
 def figure_rows(claim: Claim) -> list[dict[str, Any]]:
     """One row per figure name, with the check that comes closest to its limit or misses it most."""
     groups: dict[str, list[tuple[Check, notation.Figure]]] = {}

@@ -1,9 +1,12 @@
-"""Sample claim reports, and a page read back."""
+"""Sample claim reports, a page read back, and a page on top of pytest-html's."""
 
 from __future__ import annotations
 
 import copy
 import json
+import os
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -216,3 +219,49 @@ def parsed(document: dict[str, Any]) -> Page:
 def validate(document: dict[str, Any]) -> None:
     schema = json.loads((Path(page.__file__).parent / "schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(schema).validate(document)
+
+
+CONFTEST = """
+import json, pathlib
+import pytest
+
+pytest_plugins = ["report.pytest_html"]
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if item.name != "test_plain":
+        subject = "Cell" if item.name == "test_named" else "<Cell>"
+        report.evidence = {"claim": "carousel.half", "subject": subject, "dtype": "float32"}
+    return report
+
+def pytest_sessionfinish(session):
+    from report.pytest_html import DOCUMENT
+    session.config.stash[DOCUMENT] = json.loads(pathlib.Path("document.json").read_text("utf-8"))
+"""
+TESTS = """
+import pytest
+def test_plain(): print("chatter")
+def test_passes(): print("chatter")
+def test_named(): pass
+def test_fails(): assert 1 < 0, "one isn't <below> \\"zero\\" & that's it"
+def test_skips(): pytest.skip("not here")
+@pytest.mark.xfail(reason="refuted <as printed>")
+def test_refuted(): assert False
+"""
+
+
+def environment() -> dict[str, str]:
+    """That of a pytest which is started from within pytest."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return inherited | {"PYTHONPATH": str(Path(page.__file__).parents[1])}
+
+
+def in_pytest_html(folder: Path, document: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs a handful of tests in `folder` and writes the document on top of their pytest-html page, page.html."""
+    files = {"conftest.py": CONFTEST, "test_it.py": TESTS, "document.json": json.dumps(document)}
+    files["pytest.ini"] = "[pytest]\nfilterwarnings = error\n"
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", *options, "--html=page.html", "--self-contained-html"]
+    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)

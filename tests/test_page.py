@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import subprocess
 import sys
 import time
@@ -14,7 +13,17 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from documents import Page, changed_document, everywhere, figure, large_document, parsed, sample_document, validate
+from documents import (
+    Page,
+    changed_document,
+    everywhere,
+    figure,
+    in_pytest_html,
+    large_document,
+    parsed,
+    sample_document,
+    validate,
+)
 
 from report import figures, page
 from report import pytest_html as plugin
@@ -318,46 +327,9 @@ def test_header_and_rows_of_the_table_have_the_same_number_of_cells(evidence: di
     assert "<i>" not in row[2]
 
 
-CONFTEST = """
-import json, pathlib
-import pytest
-
-pytest_plugins = ["report.pytest_html"]
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if item.name != "test_plain":
-        subject = "Cell" if item.name == "test_named" else "<Cell>"
-        report.evidence = {"claim": "carousel.half", "subject": subject, "dtype": "float32"}
-    return report
-
-def pytest_sessionfinish(session):
-    from report.pytest_html import DOCUMENT
-    session.config.stash[DOCUMENT] = json.loads(pathlib.Path("document.json").read_text("utf-8"))
-"""
-TESTS = """
-import pytest
-def test_plain(): print("chatter")
-def test_passes(): print("chatter")
-def test_named(): pass
-def test_fails(): assert 1 < 0, "one isn't <below> \\"zero\\" & that's it"
-def test_skips(): pytest.skip("not here")
-@pytest.mark.xfail(reason="refuted <as printed>")
-def test_refuted(): assert False
-"""
-
-
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_with_pytest_html(workers: str, tmp_path: Path) -> None:
-    files = {"conftest.py": CONFTEST, "test_it.py": TESTS, "document.json": json.dumps(changed_document())}
-    files["pytest.ini"] = "[pytest]\nfilterwarnings = error\n"
-    for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTHONPATH"] = str(Path(page.__file__).parents[1])
-    command = [sys.executable, "-m", "pytest", "-n", workers, "--html=page.html", "--self-contained-html"]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    run = in_pytest_html(tmp_path, changed_document(), "-n", workers)
     assert run.returncode == 1 and not run.stderr, run.stdout + run.stderr
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     seen = Page(text)

@@ -1,9 +1,10 @@
 // A link to a claim opens its card; without this script the card is still found, closed.
 (() => {
   const show = () => {
-    const card = document.getElementById(decodeURIComponent(location.hash.slice(1)))
-    if (card instanceof HTMLDetailsElement) { card.open = true; card.scrollIntoView() }
+    const target = document.getElementById(location.hash.slice(1))
+    if (target instanceof HTMLDetailsElement) target.open = true
+    target?.scrollIntoView()
   }
   addEventListener("hashchange", show)
   addEventListener("DOMContentLoaded", show)
-})()
+})();
