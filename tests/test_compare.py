@@ -186,8 +186,8 @@ def with_figure(measured: str) -> str:
         ('{"schema": 0}', "schema 0, as an earlier version of Carousel wrote it; this version reads schema 1"),
         ('{"schema": "<b>\\u001b[31m"}', "schema '<b>"), ('{"schema": 1, "seconds": NaN}', "NaN is no JSON number"),
         (with_figure("NaN"), "NaN is no JSON number"), (with_figure("Infinity"), "Infinity is no JSON number"),
-        (with_figure("1e999"), "1e999 is larger than any number"), (with_figure("9" * 5000), "is larger than any number"),
-        (with_figure("9" * 400), "is larger than any number"),
+        (with_figure("1e999"), "1e999 is larger than any number"),
+        (with_figure("9" * 5000), "is larger than any number"), (with_figure("9" * 400), "is larger than any number"),
         (with_figure('"\\ud800"'), "is no JSON"), ('{"schema": 1}', "it lacks device, cell,"),
         (json.dumps({k: part for k, part in sample_document().items() if k != "shard"}), "it lacks shard, which an"),
         (json.dumps(sample_document() | {"shard": {"splits": 10**9, "groups": [1]}}), "is no claim report of schema 1"),
@@ -211,6 +211,14 @@ def test_what_is_no_report_is_said_in_one_line(
     assert not out and err.startswith("ERROR: ") and err.count("\n") == 1 and says in err
     assert len(err) < 600 and "\x1b" not in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.json", "good.json"], "nothing was written"
+
+
+@pytest.mark.parametrize("call", [["merge"], ["compare", "a.json"], ["contrast"], ["annotate", "a.json", "--colour"]])
+def test_a_wrong_call_is_said_in_one_line(call: list[str], capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(call)
+    err = capsys.readouterr().err
+    assert ended.value.code == 4 and err.startswith("ERROR: ") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["compare", "merge", "summary", "annotate", "propose"])
