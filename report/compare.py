@@ -136,26 +136,27 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
 
 def _drifts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Drift]:
     """The figures of a claim that moved too far; where a refutation is expected they miss, and none is judged."""
-    before = {(check["test"], figure["name"]): figure for check in old["checks"] for figure in check["figures"]}
+    figures = {(check["test"], figure["name"]): figure for check in old["checks"] for figure in check["figures"]}
     for check in new["checks"]:
         for figure in check["figures"]:
-            earlier = before.get((check["test"], figure["name"]))
+            earlier = figures.get((check["test"], figure["name"]))
             if earlier is None or figure["relation"] != earlier["relation"] or new["expected"] == "refuted":
                 continue
             left = earlier["holds"] and not figure["holds"]
-            shares = share(earlier), share(figure)
-            if left:
-                times = float("inf")
-            elif None in shares or not figure["holds"] or shares[1] < NOTICED:  # type: ignore[operator]
+            times = float("inf") if left else _times(earlier, figure)
+            if times < FACTOR:
                 continue
-            else:
-                times = shares[1] / max(shares[0], 1e-300)  # type: ignore[operator,type-var]
-                if times < FACTOR:
-                    continue
             yield Drift(
                 new["id"], check["test"], figure["name"], notation.significant(earlier["measured"]),
                 notation.significant(figure["measured"]), notation.limit(figure, False), left, times,
             )  # fmt: skip
+
+
+def _times(earlier: Mapping[str, Any], figure: Mapping[str, Any]) -> float:
+    """How many times as much of its limit a figure uses that holds; 0 where that is too little to be noticed."""
+    if not figure["holds"] or (now := share(figure)) is None or now < NOTICED or (before := share(earlier)) is None:
+        return 0.0
+    return now / max(before, 1e-300)
 
 
 def share(figure: Mapping[str, Any]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from functools import cache
 from math import isfinite
@@ -12,6 +13,8 @@ from typing import Any
 from report.verdicts import SCHEMA
 
 LONGEST_INTEGER = 300  # digits; a float holds 308
+HUGE = re.compile(r"\d[eE]\+?\d{3}|\d{300}")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -21,10 +24,11 @@ def read(path: Path) -> list[dict[str, Any]]:
         ValueError: there is no such file, or it holds no claim report of this schema; the text is one line.
     """
     try:
-        found = json.loads(
-            path.read_text(encoding="utf-8"), parse_constant=_no_number, parse_float=_float, parse_int=_integer
-        )
-        json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        text = path.read_text(encoding="utf-8")
+        hooks: dict[str, Any] = {"parse_float": _float, "parse_int": _integer} if HUGE.search(text) else {}
+        found = json.loads(text, parse_constant=_no_number, **hooks)
+        if SURROGATE.search(text):
+            json.dumps(found, ensure_ascii=False).encode()  # half of a pair is no text
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror}); a run of pytest writes it") from error
     except (ValueError, RecursionError) as error:
