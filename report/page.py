@@ -59,10 +59,14 @@ def compared(found: Sequence[Comparison], alone: Sequence[str] = ()) -> str:
     return render(parts=parts, alone=alone, worse=worse, marks=view.VERDICTS, how=how)
 
 
-def _before_and_now(found: Comparison) -> list[tuple[str, str, str]]:
-    ran = [("verdict", verdict_sentence(found.base), verdict_sentence(found.new))]
-    names = ("started", "started"), ("command", "command"), ("exit status", "exit_status")
-    return ran + [(name, str(found.base[key]), str(found.new[key])) for name, key in names]
+def _before_and_now(found: Comparison) -> list[tuple[str, ...]]:
+    runs = found.base, found.new
+    return [
+        ("verdict", *map(verdict_sentence, runs)),
+        ("started", *(sentence.moment(run["started"]) for run in runs)),
+        ("command", *(run["command"] for run in runs)),
+        ("exit status", *(str(run["exit_status"]) for run in runs)),
+    ]
 
 
 def merged(documents: Sequence[Document]) -> str:

@@ -80,6 +80,8 @@ def test_a_run_that_did_not_finish_is_worse() -> None:
         (0.0, 0.3, True),
         (0.9, 0.95, False),
         ("nan", 0.9, False),
+        (-0.9, 0.5, True),
+        (0.5, -0.9, False),
     ],
 )
 def test_a_figure_drifts_where_it_uses_four_times_as_much_of_its_limit(before: Any, now: float, drifts: bool) -> None:
