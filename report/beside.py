@@ -166,7 +166,7 @@ def card(found: Found, names: Sequence[str], documents: Sequence[Document]) -> d
         "figures": len(every),
         "verdicts": grouped([_verdict(claim) for claim in found], names),
         "statistics": several([view.statistics(claim) if claim else None for claim in found], names),
-        "reasons": several([[reason for reason, _ in view.reasons(c)] if c else None for c in found], names),
+        "reasons": several([_reasons(claim) if claim else None for claim in found], names),
         "tests": [(test, grouped(told, names)) for test, told in tests.items()],
         "failures": [
             (name, failure)
@@ -180,6 +180,11 @@ def card(found: Found, names: Sequence[str], documents: Sequence[Document]) -> d
             if claim and claim["unexpected"]
         ],
     }
+
+
+def _reasons(claim: Claim) -> list[str]:
+    """Why checks were skipped, but for what the verdict says already."""
+    return [reason for reason, _ in view.reasons(claim) if reason != claim["because"]]
 
 
 def _class(claim: Claim | None) -> str:
