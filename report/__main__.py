@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from report import compare, journal, page
+from report import compare, journal, markdown, page
 from report.merge import merge
-from report.page import verdict_sentence
 from report.reading import read
-from report.sentence import diagnosis
 from report.verdicts import SCHEMA
+
+CONTROL = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
+"""What would command a terminal, as pictures of it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,9 +25,45 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns:
         0 when it did its work, and for `compare` nothing got worse; 1 for `compare` when something did, and for `merge`
-        when the merged report is none of a passed run; 4 when a file is no claim report, with one line that says why.
+        when the merged report is none of a passed run; 4 when a file is no claim report, or the output would not do,
+        with one line that says why and nothing written.
     """
-    parser = argparse.ArgumentParser(prog="python -m report", description="Work with claim reports.")
+    called = _parser().parse_args(arguments)
+    try:
+        if called.command == "summary":
+            documents = [document for path in called.reports for document in read(path)]
+            _print("\n\n".join(markdown.summary(document) for document in documents))
+            return 0
+        if called.command == "annotate":
+            cell = _place(called.cell) if called.cell else None
+            _print("\n".join(line for document in read(called.report) for line in annotated(document, Path(), cell)))
+            return 0
+        if called.command == "propose":
+            _print("\n\n".join(proposed(document) for document in read(called.report)))
+            return 0
+        if called.command == "merge":
+            return _merge(called.reports, called.output)
+        return _compare(called.base, called.new, called.output, as_markdown=called.markdown)
+    except ValueError as error:
+        print(f"ERROR: {error}".replace("\n", " ").translate(CONTROL), file=sys.stderr)
+        return 4
+    except BrokenPipeError:  # whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"ERROR: {error.filename}: cannot be written ({error.strerror})", file=sys.stderr)
+        return 4
+
+
+class Parser(argparse.ArgumentParser):
+    """One whose word on a wrong call is one line, with status 4 as anywhere in Carousel."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(4, f"ERROR: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m report", description="Work with claim reports.")
     commands = parser.add_subparsers(dest="command", required=True)
     summary = commands.add_parser("summary", help="print reports as Markdown, for a CI job's summary")
     summary.add_argument("reports", nargs="+", type=Path, metavar="CLAIMS.json")
@@ -32,82 +72,118 @@ def main(arguments: list[str] | None = None) -> int:
     merging.add_argument(
         "--output", required=True, type=Path, metavar="OUT.html", help="the page; the JSON goes beside it, .json"
     )
-    comparing = commands.add_parser("compare", help="say what changed between two runs; status 1 if worse")
+    comparing = commands.add_parser(
+        "compare",
+        help="say what changed between two runs; status 1 if worse",
+        description="Say what changed between two runs, or device by device between two merged reports.",
+    )
     comparing.add_argument("base", type=Path, metavar="BASE.json")
     comparing.add_argument("new", type=Path, metavar="NEW.json")
     comparing.add_argument("--output", type=Path, metavar="OUT.html", help="write the comparison as a page, too")
+    comparing.add_argument("--markdown", action="store_true", help="print Markdown, for a CI job's summary")
     annotating = commands.add_parser("annotate", help="print unexpected claims as a workflow's annotations")
     annotating.add_argument("report", type=Path, metavar="CLAIMS.json")
+    annotating.add_argument(
+        "--cell", metavar="FILE.py:NAME", help="put them on the line of this cell, where the claims lie elsewhere"
+    )
     proposing = commands.add_parser("propose", help="print the expectations that a run would need, for you to judge")
     proposing.add_argument("report", type=Path, metavar="CLAIMS.json")
-    called = parser.parse_args(arguments)
-    try:
-        if called.command == "summary":
-            print("\n\n".join(markdown(read(path)) for path in called.reports))
-            return 0
-        if called.command == "annotate":
-            print("\n".join(annotated(read(called.report), Path())))
-            return 0
-        if called.command == "propose":
-            print(proposed(read(called.report)))
-            return 0
-        if called.command == "merge":
-            return _merge([read(path) for path in called.reports], called.output)
-        return _compare(read(called.base), read(called.new), called.output)
-    except ValueError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 4
-    except OSError as error:
-        print(f"ERROR: {error.filename}: cannot be written ({error.strerror})", file=sys.stderr)
-        return 4
+    return parser
 
 
-def _merge(documents: list[dict[str, Any]], output: Path) -> int:
+def _print(text: str) -> None:
+    print(text.translate(CONTROL), flush=True)
+
+
+def _merge(paths: Sequence[Path], output: Path) -> int:
     """Write the page and the JSON of several reports, and print a verdict for each device."""
-    if output.suffix != ".html":
-        raise ValueError(f"--output {output}: name a page, such as {output.stem}.html")
-    merged = merge(documents)
-    alone = len(merged) == 1
-    text = journal.dumps(merged[0]) if alone else json.dumps({"schema": SCHEMA, "reports": merged}, allow_nan=False)
+    _fit(output, paths)
+    _no_two(paths)
+    merged = merge([document for path in paths for document in read(path)])
+    if len(merged) == 1:
+        text, html = journal.dumps(merged[0]), page.standalone(merged[0])
+    else:
+        reports = ",\n".join(journal.dumps(document).rstrip() for document in merged)
+        text, html = f'{{"schema": {SCHEMA}, "reports": [\n{reports}\n]}}\n', page.merged(merged)
     journal.write(output.with_suffix(".json"), text)
-    journal.write(output, page.standalone(merged[0]) if alone else page.merged(merged))
+    journal.write(output, html)
     for document in merged:
-        print(page.verdict_sentence(document))
-    print(f"report: {output}")
+        _print(page.verdict_sentence(document))
+    _print(f"report: {output}")
     return int(any(document["exit_status"] != 0 for document in merged))
 
 
-def _compare(base: dict[str, Any], new: dict[str, Any], output: Path | None) -> int:
-    found = compare.compare(base, new)
+def _compare(base: Path, new: Path, output: Path | None, *, as_markdown: bool) -> int:
     if output:
-        journal.write(output, page.compared(found))
-    print("\n".join(compare.words(found)))
-    return int(found.worse)
+        _fit(output, (base, new))
+    _no_two((base, new))
+    found, alone = compare.device_by_device(read(base), read(new))
+    if output:
+        journal.write(output, page.compared(found, alone))
+    if as_markdown:
+        _print(markdown.comparison(found, alone))
+    else:
+        _print("\n".join([line for each in found for line in compare.words(each, named=len(found) > 1)] + alone))
+    return int(any(each.worse for each in found))
 
 
-def annotated(document: dict[str, Any], root: Path) -> list[str]:
-    """Each unexpected claim as a GitHub workflow command, on the line of its test in the checkout `root`."""
+def _fit(output: Path, inputs: Sequence[Path]) -> None:
+    """Whether a page can be written there, with its JSON beside it, without loss of a report that is read."""
+    if output.suffix != ".html":
+        raise ValueError(f"--output {output}: name a page, such as {output.stem or 'out'}.html")
+    if not output.parent.is_dir():
+        raise ValueError(f"--output {output}: there is no folder {output.parent}")
+    for path in (output, output.with_suffix(".json")):
+        if path.is_dir():
+            raise ValueError(f"--output {output}: {path} is a folder")
+        if clash := next((each for each in inputs if _is_same(each, path)), None):
+            raise ValueError(f"--output {output}: it would overwrite {clash}, which is read; give it another name")
+
+
+def _no_two(paths: Sequence[Path]) -> None:
+    for k, path in enumerate(paths):
+        if any(_is_same(path, other) for other in paths[:k]):
+            raise ValueError(f"{path} is given twice")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)
+
+
+def _place(cell: str) -> tuple[str, str]:
+    name, _, attribute = cell.rpartition(":")
+    if not name:
+        raise ValueError(f"--cell {cell}: say FILE.py:NAME")
+    return name, attribute
+
+
+def annotated(document: dict[str, Any], root: Path, cell: tuple[str, str] | None = None) -> list[str]:
+    """Each unexpected claim as a GitHub workflow command, on the line of its test, or else of a cell, in `root`.
+
+    Args:
+        cell: a module and the name in it that is verified.
+    """
     told = []
     for claim in (claim for claim in document["claims"] if claim["unexpected"]):
         alarming = [check for check in claim["checks"] if check["outcome"] not in ("passed", "xfailed", "skipped")]
         check = next(iter(alarming), None) or next(iter(claim["checks"]), None)
-        where = ""
-        if check:
-            name, _, test = check["test"].split("[")[0].partition("::")
-            where = f"file={_command(name, in_property=True)},line={_line(root / name, test)},"
+        name, _, test = check["test"].split("[")[0].partition("::") if check else ("", "", "")
+        name, test = cell or (name, test)
+        where = f"file={_command(name, in_property=True)},line={_line(root, name, test)}," if name else ""
         why = (check["message"] if check else None) or claim["because"] or ""
         text = f"{claim['verdict']}, expected {claim['expected']}: {claim['statement']}\n{why.partition(chr(10))[0]}"
         told.append(f"::error {where}title={_command(claim['id'], in_property=True)}::{_command(text.strip())}")
     return told
 
 
-def _line(module: Path, test: str) -> int:
-    """Where a test function begins; the first line where that is not known."""
-    try:
-        lines = module.read_text(encoding="utf-8").splitlines()
-    except OSError:
+def _line(root: Path, module: str, name: str) -> int:
+    """Where a function or class of that name begins; the first line where that is not known."""
+    path = (root / module).resolve()
+    if not path.is_relative_to(root.resolve()) or not path.is_file():
         return 1
-    return next((k for k, line in enumerate(lines, start=1) if line.startswith(f"def {test}(")), 1)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    opening = re.compile(rf"(def|class) {re.escape(name)}\b|{re.escape(name)} *=")
+    return next((k for k, line in enumerate(lines, start=1) if opening.match(line)), 1)
 
 
 def _command(text: str, *, in_property: bool = False) -> str:
@@ -125,7 +201,7 @@ def proposed(document: dict[str, Any]) -> str:
     torch = document["fingerprint"]["torch"].split("+")[0]
     lines = ["# Judge each, and say why: an entry hides what it names."]
     for claim in found:
-        lines += ["", f"# {claim['statement']}"]
+        lines += ["", f"# {' '.join(claim['statement'].split())}"]
         if claim["verdict"] == "missing":
             lines.append(f"# {claim['id']} has no verdict; no entry can help: see the report.")
             continue
@@ -138,33 +214,6 @@ def proposed(document: dict[str, Any]) -> str:
         ]
         lines.append("# expires = 2027-01-01, where it is a defect that will be mended")
     return "\n".join(lines)
-
-
-def markdown(document: dict[str, Any]) -> str:
-    """The verdict, the chapters' counts and the unexpected claims of a report, as Markdown."""
-    lines = [f"### Claims on {document['device']}", "", _escaped(verdict_sentence(document)), ""]
-    for line in diagnosis(document):
-        lines += [_escaped(line), ""]
-    lines += ["| chapter | claims | as expected |", "|---|---:|---:|"]
-    for chapter in document["chapters"]:
-        claims = [claim for claim in document["claims"] if claim["chapter"] == chapter["id"]]
-        if claims:
-            expected = sum(not claim["unexpected"] for claim in claims)
-            lines.append(f"| {_escaped(chapter['title'])} | {len(claims)} | {expected} |")
-    unexpected = [claim for claim in document["claims"] if claim["unexpected"]]
-    if unexpected:
-        lines += ["", "| claim | expected | measured | what is claimed |", "|---|---|---|---|"]
-        lines += [
-            f"| `{claim['id']}` | {claim['expected']} | {claim['verdict']} | {_escaped(claim['statement'])} |"
-            for claim in unexpected
-        ]
-    return "\n".join(lines)
-
-
-def _escaped(text: str) -> str:
-    for character in "\\`*_<>|[]":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("\n", " ")
 
 
 if __name__ == "__main__":

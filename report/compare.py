@@ -8,7 +8,7 @@ they are clocks, and trajectories that hang on rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -101,6 +101,25 @@ def compare(base: Document, new: Document) -> Comparison:
     return found
 
 
+def device_by_device(base: Sequence[Document], new: Sequence[Document]) -> tuple[list[Comparison], list[str]]:
+    """Each device and cell of one file with the same of the other, and what only one of the files has, in words.
+
+    Two files of one report each are compared whatever they ran on.
+
+    Raises:
+        ValueError: they have no device and cell in common.
+    """
+    if len(base) == len(new) == 1:
+        return [compare(base[0], new[0])], []
+    before, now = ({(document["device"], document["cell"]): document for document in each} for each in (base, new))
+    found = [compare(before[key], now[key]) for key in now if key in before]
+    if not found:
+        devices = [sentence.listed(map(sentence.where, each)) for each in (base, new)]
+        raise ValueError(f"the reports have no device in common: {devices[0]} before, {devices[1]} now")
+    alone = [f"{sentence.where(before[key])}: not run again" for key in before if key not in now]
+    return found, alone + [f"{sentence.where(now[key])}: new" for key in now if key not in before]
+
+
 def _word(value: Any) -> str:
     """A value of a fingerprint in words."""
     if isinstance(value, bool):
@@ -117,43 +136,44 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
 
 def _drifts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Drift]:
     """The figures of a claim that moved too far; where a refutation is expected they miss, and none is judged."""
-    before = {(check["test"], figure["name"]): figure for check in old["checks"] for figure in check["figures"]}
+    figures = {(check["test"], figure["name"]): figure for check in old["checks"] for figure in check["figures"]}
     for check in new["checks"]:
         for figure in check["figures"]:
-            earlier = before.get((check["test"], figure["name"]))
+            earlier = figures.get((check["test"], figure["name"]))
             if earlier is None or figure["relation"] != earlier["relation"] or new["expected"] == "refuted":
                 continue
             left = earlier["holds"] and not figure["holds"]
-            shares = _share(earlier), _share(figure)
-            if left:
-                times = float("inf")
-            elif None in shares or not figure["holds"] or shares[1] < NOTICED:  # type: ignore[operator]
+            times = float("inf") if left else _times(earlier, figure)
+            if times < FACTOR:
                 continue
-            else:
-                times = shares[1] / max(shares[0], 1e-300)  # type: ignore[operator,type-var]
-                if times < FACTOR:
-                    continue
             yield Drift(
                 new["id"], check["test"], figure["name"], notation.significant(earlier["measured"]),
                 notation.significant(figure["measured"]), notation.limit(figure, False), left, times,
             )  # fmt: skip
 
 
-def _share(figure: Mapping[str, Any]) -> float | None:
+def _times(earlier: Mapping[str, Any], figure: Mapping[str, Any]) -> float:
+    """How many times as much of its limit a figure uses that holds; 0 where that is too little to be noticed."""
+    if not figure["holds"] or (now := share(figure)) is None or now < NOTICED or (before := share(earlier)) is None:
+        return 0.0
+    return now / max(before, 1e-300)
+
+
+def share(figure: Mapping[str, Any]) -> float | None:
     """The share of its limit that a figure uses; None where it has none to use."""
     measured, allowed, documented = (notation.number(figure[key]) for key in ("measured", "allowed", "documented"))
     if measured is None or not isfinite(measured) or not allowed:
         return None
-    if figure["relation"] == "<=":
-        return abs(measured) / abs(allowed)
+    if figure["relation"] == "<=" and allowed > 0:
+        return max(measured, 0.0) / allowed
     if figure["relation"] == "≈" and documented is not None:
         return abs(measured - documented) / allowed
     return None
 
 
-def words(found: Comparison) -> list[str]:
-    """The comparison as a person reads it in a terminal."""
-    lines = [headline(found)]
+def words(found: Comparison, *, named: bool = False) -> list[str]:
+    """The comparison as a person reads it in a terminal; with the device's name where it is one of several."""
+    lines = [(f"{sentence.where(found.new)}: " if named else "") + headline(found)]
     for key, old, new in found.fingerprint:
         lines.append(f"  {key}: {old} → {new}")
     for change in found.changes:
@@ -164,12 +184,22 @@ def words(found: Comparison) -> list[str]:
     lines += [f"  gone: {name}" for name in found.went]
     lines += [f"  new: {name}" for name in found.appeared]
     for drift in found.drifts:
-        how = "beyond its limit" if drift.worse else f"{drift.times:.3g} times as much of its limit as before"
-        lines.append(f"  {drift.claim}: {drift.name}: {drift.base} → {drift.new}, limit {drift.limit}: {how}")
+        lines.append(f"  {drift.claim}: {drift.name}: {drift.base} → {drift.new}, limit {drift.limit}: {how(drift)}")
         lines.append(f"    {drift.test}")
     if found.not_asked:
         lines.append(f"  {sentence.counted(len(found.not_asked), 'claim')} of the first report not asked for again")
     return lines
+
+
+def how(drift: Drift) -> str:
+    """How far a figure moved."""
+    if drift.worse:
+        return "beyond its limit"
+    return (
+        f"{drift.times:.3g} times as much of its limit as before"
+        if drift.times < 1e6
+        else "it used none of its limit before"
+    )
 
 
 def headline(found: Comparison) -> str:

@@ -40,10 +40,10 @@ def _join(series: str, source: str, parts: list[Mapping[str, Any]]) -> Curve:
     return Curve(series, source, x, y, list(printed), [_floats(row) for row in parts[0].get("z", [])])
 
 
-def draw(document: Document) -> dict[str, str]:
+def draw(document: Document, prefix: str = "figure") -> dict[str, str]:
     """The figures that have curves, by id. A figure that cannot be drawn is left out: a picture decides nothing.
 
-    The same document gives the same bytes.
+    The same document gives the same bytes. Ids within the pictures begin with `prefix`.
     """
     wanted = {curve["figure"] for _, curve in _curves(document)}
     drawings = {}
@@ -53,7 +53,7 @@ def draw(document: Document) -> dict[str, str]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # matplotlib's remarks on fonts and limits are nobody's claim
-                drawings[figure["id"]] = _clean(plot(figure, chosen(document, figure["id"])), figure)
+                drawings[figure["id"]] = _clean(plot(figure, chosen(document, figure["id"])), figure, prefix)
         except Exception:
             continue
     return drawings
@@ -75,7 +75,7 @@ def _floats(values: list[Any]) -> list[float]:
     return [_float(x) for x in values]
 
 
-def _clean(svg: str, figure: Mapping[str, Any]) -> str:
+def _clean(svg: str, figure: Mapping[str, Any], prefix: str) -> str:
     """Make matplotlib's file a well-behaved part of a page: no prolog, page colours, ids of its own, a title."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
@@ -85,7 +85,7 @@ def _clean(svg: str, figure: Mapping[str, Any]) -> str:
     svg = svg.replace("base64,\n", "base64,")
     svg = re.sub(r'matrix[^)]*|(?<=[\s"(,])(-?\d+\.\d\d)\d+', lambda m: m[1] or m[0], svg)  # pixels are many
     used = dict.fromkeys(re.findall(r'(?:href="|url\()#([^")]+)', svg))
-    names = {old: f"figure-{figure['id']}-{n}" for n, old in enumerate(used)}
+    names = {old: f"{prefix}-{figure['id']}-{n}" for n, old in enumerate(used)}
     svg = re.sub(r' id="([^"]*)"', lambda m: f' id="{names[m[1]]}"' if m[1] in names else "", svg)
     svg = re.sub(r'((?:href="|url\()#)([^")]+)', lambda m: m[1] + names[m[2]], svg)
     svg = re.sub(r' transform="rotate\(-?0 [^"]*"|(?<=[;"]) (?=[;"])', "", svg)

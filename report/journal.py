@@ -19,8 +19,12 @@ def write(path: Path, text: str) -> None:
     """Replace a file by a whole one, so that no reader ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, path)
+    try:
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def dumps(document: dict[str, Any]) -> str:

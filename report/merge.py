@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from report import compare, sentence, verdicts
-from report.view import VERDICTS, worst_first
-from report.view import figure_rows as rows_of
 
 Document = Mapping[str, Any]
 
@@ -82,33 +80,3 @@ def _belong(first: Document, shard: Document, where: str) -> None:
             raise ValueError(f"two reports of {where} ran differently: {key} {values}; compare them instead")
     if (first["shard"] or {}).get("splits") != (shard["shard"] or {}).get("splits"):
         raise ValueError(f"two reports of {where} are no shards of one run")
-
-
-def side_by_side(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Per chapter its claims, each with its verdict and its closest figure on every device."""
-    by_id = [{claim["id"]: claim for claim in document["claims"]} for document in documents]
-    chapters = {chapter["id"]: chapter["title"] for document in documents for chapter in document["chapters"]}
-    names = list(dict.fromkeys(name for claims in by_id for name in claims))
-    told = []
-    for chapter, title in chapters.items():
-        rows = []
-        for name in names:
-            found = [claims.get(name) for claims in by_id]
-            claim = next(claim for claim in found if claim)
-            if claim["chapter"] == chapter:
-                cells = [_cell(each) for each in found]
-                differs = len({each["verdict"] if each else None for each in found}) > 1
-                rows.append({"id": name, "statement": claim["statement"], "cells": cells, "differs": differs})
-        if rows:
-            told.append({"title": title, "rows": rows})
-    return told
-
-
-def _cell(claim: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What one device says of a claim, in a table's cell."""
-    if claim is None:
-        return {"verdict": None, "mark": "·", "figure": ""}
-    closest = next(iter(worst_first(rows_of(claim))), None)
-    figure = f"{closest['name']} = {closest['measured']}, limit {closest['limit']}" if closest else ""
-    unexpected = " !" if claim["unexpected"] else ""
-    return {"verdict": claim["verdict"], "mark": " ".join(VERDICTS[claim["verdict"]]) + unexpected, "figure": figure}

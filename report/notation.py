@@ -16,6 +16,8 @@ def number(x: Any) -> float | None:
     """The float that `x` stands for ("nan", "inf" and printed numbers such as "5.28e-01" included), or None."""
     if x is None or isinstance(x, bool):
         return None
+    if isinstance(x, (int, float)):
+        return float(x)
     try:
         return float(str(x).replace("−", "-"))
     except ValueError:

@@ -11,11 +11,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from report import sentence, view
-from report.compare import Comparison, headline
+from report import beside, sentence, view
+from report.compare import Comparison, headline, how
 from report.figures import chosen, draw
 from report.mathematics import mathml
-from report.merge import side_by_side
 from report.notation import significant
 from report.sentence import Document, Ref
 
@@ -23,6 +22,8 @@ __all__ = ["fragment", "significant", "standalone", "verdict_sentence"]
 
 PICTURE = ("accuracy-by-gap", "reach")  # the figure that shows the story, the first of these that is there
 OPENED = 20  # unexpected claims beyond these stay closed
+DIFFERENT = ("torch", "numpy", "scipy", "Python", "threads per worker", "TF32", "deterministic algorithms", "commit")
+"""What of `_ran` makes two devices' runs two different gates; what the device is named is no difference."""
 BADGES = {
     "good": "✓ As expected",
     "partial": "✓ As expected, in part",
@@ -47,30 +48,86 @@ def standalone(document: Document) -> str:
     return _templates().get_template("standalone.html").render(**_context(document), table=False)
 
 
-def compared(found: Comparison) -> str:
-    """Two runs compared, as a page."""
-    ran = [
-        (name, str(found.base[key]), str(found.new[key]))
-        for name, key in (("started", "started"), ("command", "command"), ("exit status", "exit_status"))
+def compared(found: Sequence[Comparison], alone: Sequence[str] = ()) -> str:
+    """Runs compared, as a page: a part for each device, and what only one of the runs has."""
+    parts = [
+        {"found": each, "name": sentence.where(each.new), "headline": headline(each), "ran": _before_and_now(each)}
+        for each in found
     ]
-    ran.insert(0, ("verdict", verdict_sentence(found.base), verdict_sentence(found.new)))
+    worse = any(each.worse for each in found)
     render = _templates().get_template("compare.html").render
-    return render(found=found, headline=headline(found), ran=ran, marks=view.VERDICTS)
+    return render(parts=parts, alone=alone, worse=worse, marks=view.VERDICTS, how=how)
+
+
+def _before_and_now(found: Comparison) -> list[tuple[str, ...]]:
+    runs = found.base, found.new
+    return [
+        ("verdict", *map(verdict_sentence, runs)),
+        ("started", *(sentence.moment(run["started"]) for run in runs)),
+        ("command", *(run["command"] for run in runs)),
+        ("exit status", *(str(run["exit_status"]) for run in runs)),
+    ]
 
 
 def merged(documents: Sequence[Document]) -> str:
     """Runs on several devices, beside each other."""
+    names = [document["device"] + (f" ({document['cell']})" if document["cell"] else "") for document in documents]
+    found = beside.claims(documents)
     runs = [
-        {
-            "name": sentence.where(document),
-            "state": sentence.state(document),
-            "badge": BADGES[sentence.state(document)],
-            "sentence": verdict_sentence(document),
-        }
-        for document in documents
+        {**_headline(document), "name": name, "diagnosis": sentence.diagnosis(document)}
+        for document, name in zip(documents, names, strict=True)
     ]
-    names = [run["name"] for run in runs]
-    return _templates().get_template("merged.html").render(names=names, runs=runs, chapters=side_by_side(documents))
+    facts = [dict(_ran(document)) for document in documents]
+    alarms = beside.alarms(found, names)
+    return (
+        _templates()
+        .get_template("merged.html")
+        .render(
+            names=names,
+            title=f"Carousel: claims on {sentence.listed(names)}",
+            runs=runs,
+            ran=[
+                (word, values, word in DIFFERENT and len(set(values)) > 1)
+                for word in dict.fromkeys(word for each in facts for word in each)
+                for values in [[each.get(word, "–") for each in facts]]
+            ],
+            alarms=alarms,
+            opened=OPENED,
+            missing=beside.missing(found, names),
+            differing=beside.differing(found, names),
+            apart=beside.far_apart(found, names),
+            chapters=beside.contents(found, documents, lambda each: _beside(each, names, documents)),
+            pictures=_pictures(documents, names),
+            marks=view.VERDICTS,
+            columns=beside.columns(found, len(names)),
+            known=set(found),
+        )
+    )
+
+
+def _headline(document: Document) -> dict[str, Any]:
+    """The verdict sentence of a run, whose claims the page links to, and how it is marked."""
+    state = sentence.state(document)
+    parts = [(part.id, True) if isinstance(part, Ref) else (part, False) for part in sentence.verdict(document)]
+    return {"state": state, "badge": BADGES[state], "sentence": parts}
+
+
+def _beside(found: beside.Found, names: Sequence[str], documents: Sequence[Document]) -> dict[str, Any]:
+    return {**beside.card(found, names, documents), "math": _math(beside.first(found)["equation"])}
+
+
+def _pictures(documents: Sequence[Document], names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """By chapter its figures, each as every device that has curves of it drew them."""
+    told: dict[str, dict[str, Any]] = {}
+    for k, (document, name) in enumerate(zip(documents, names, strict=True)):
+        drawings = draw(document, f"figure-{k}")
+        for figure in document["figures"]:
+            if (drawn := _figure(document, figure, drawings))["svg"]:
+                told.setdefault(figure["id"], {**drawn, "on": []})["on"].append((name, drawn))
+    chapters: dict[str, list[dict[str, Any]]] = {}
+    for each in told.values():
+        chapters.setdefault(each["chapter"], []).append(each)
+    return chapters
 
 
 @lru_cache(maxsize=1)
@@ -98,11 +155,7 @@ def _context(document: Document) -> dict[str, Any]:
         "document": document,
         "brief": brief,
         "title": f"Carousel: claims on {document['device']}",
-        "state": sentence.state(document),
-        "badge": BADGES[sentence.state(document)],
-        "sentence": [
-            (part.id, True) if isinstance(part, Ref) else (part, False) for part in sentence.verdict(document)
-        ],
+        **_headline(document),
         "ran": _ran(document),
         "picture": next((each for id in PICTURE for each in figures if each["id"] == id and each["svg"]), None),
         "alarming": [cards[claim["id"]] for claim in alarming],
@@ -132,10 +185,9 @@ def _choices(
 
 def _card(claim: Mapping[str, Any], document: Document) -> dict[str, Any]:
     rows = view.figure_rows(claim)
-    equation = claim["equation"] if document["ended"] != "running" else None
     return {
         **claim,
-        "math": Markup(markup) if equation and (markup := mathml(equation)) else None,
+        "math": _math(claim["equation"]) if document["ended"] != "running" else None,
         "kind": view.KINDS[claim["kind"]],
         "rows": view.shortlist(rows),
         "figures": len(rows),
@@ -149,6 +201,10 @@ def _card(claim: Mapping[str, Any], document: Document) -> dict[str, Any]:
         "subjects": view.subjects(claim),
         "passed": sum(check["outcome"] in ("passed", "xpassed") for check in claim["checks"]),
     }
+
+
+def _math(equation: str | None) -> Markup | None:
+    return Markup(markup) if equation and (markup := mathml(equation)) else None
 
 
 def _chapter(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 Document = Mapping[str, Any]
 
 NAMED = 5  # more names than this bury the sentence
+MANY = 20  # nor does anybody read more numbers than this
 
 BROKEN = {
     "interrupted": "The run was interrupted",
@@ -140,6 +141,8 @@ def _shard(shard: Mapping[str, Any]) -> str:
     if not lost:
         return ""
     noun, verb = ("Shard", "is") if len(lost) == 1 else ("Shards", "are")
+    if len(lost) > MANY:
+        return f"{len(lost)} of {splits} shards are missing. "
     return f"{noun} {listed(lost)} of {splits} {verb} missing. "
 
 

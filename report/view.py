@@ -92,13 +92,18 @@ def shortlist(rows: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
     return [*rows] if len(rows) <= MOST_ROWS else worst_first(rows)[:WORST_ROWS]
 
 
+def deciding(claim: Claim) -> Claim:
+    """The claim with the checks that made its verdict: those that passed, where it was expected to be refuted."""
+    if claim["verdict"] == "upheld" and claim["expected"] == "refuted":
+        return {**claim, "checks": [check for check in claim["checks"] if check["outcome"] in ("passed", "xpassed")]}
+    return claim
+
+
 def decisive(claim: Claim) -> list[Mapping[str, Any]]:
     """The figures that decided: those that miss, or the closest to its limit; for a claim that was expected to be
     refuted and is not, the closest one of the checks that passed.
     """
-    if claim["verdict"] == "upheld" and claim["expected"] == "refuted":
-        claim = {**claim, "checks": [check for check in claim["checks"] if check["outcome"] in ("passed", "xpassed")]}
-    ordered = worst_first(figure_rows(claim))
+    ordered = worst_first(figure_rows(deciding(claim)))
     return [row for row in ordered if not row["holds"]] or ordered[:1]
 
 

@@ -80,6 +80,8 @@ def test_a_run_that_did_not_finish_is_worse() -> None:
         (0.0, 0.3, True),
         (0.9, 0.95, False),
         ("nan", 0.9, False),
+        (-0.9, 0.5, True),
+        (0.5, -0.9, False),
     ],
 )
 def test_a_figure_drifts_where_it_uses_four_times_as_much_of_its_limit(before: Any, now: float, drifts: bool) -> None:
@@ -126,29 +128,117 @@ def test_the_command_and_its_page(tmp_path: Path, capsys: Any) -> None:
     assert "3 claims got worse" in capsys.readouterr().out
     text = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "✗ Worse" in text and evil not in text and "http" not in text.replace("http-equiv", "")
-    assert main(["compare", str(base), str(base)]) == 0
+    assert main(["compare", str(base), str(written(tmp_path, "again.json", sample_document()))]) == 0
+
+
+def several(*documents: dict[str, Any]) -> str:
+    """What `merge` writes of several devices."""
+    return json.dumps({"schema": 1, "reports": documents})
+
+
+def test_merged_reports_are_compared_device_by_device(tmp_path: Path, capsys: Any) -> None:
+    cuda, worse = sample_document() | {"device": "cuda"}, changed_document() | {"device": "cuda"}
+    base = written(tmp_path, "base.json", several(sample_document(), cuda, sample_document() | {"device": "mps"}))
+    new = written(tmp_path, "new.json", several(sample_document(), worse, sample_document() | {"cell": "Fast"}))
+    output = tmp_path / "out.html"
+    assert main(["compare", str(base), str(new), "--output", str(output)]) == 1
+    told = capsys.readouterr().out
+    assert "cpu: Nothing got worse" in told and "cuda: 3 claims got worse" in told
+    assert "mps: not run again" in told and "cpu, Fast: new" in told
+    text = output.read_text(encoding="utf-8")
+    assert text.count("✗ Worse") == 1 and text.count("✓ Not worse") == 1 and "mps: not run again" in text
+    assert main(["compare", str(base), str(written(tmp_path, "cpu.json", sample_document()))]) == 0
+
+
+def test_merged_reports_without_a_device_in_common_are_not_compared(tmp_path: Path, capsys: Any) -> None:
+    cpu, cuda, mps = (sample_document() | {"device": device} for device in ("cpu", "cuda", "mps"))
+    base, new = written(tmp_path, "base.json", several(cpu, cuda)), written(tmp_path, "new.json", mps)
+    assert main(["compare", str(base), str(new)]) == 4
+    assert capsys.readouterr().err == "ERROR: the reports have no device in common: cpu and cuda before, mps now\n"
+
+
+def test_the_comparison_as_markdown(tmp_path: Path, capsys: Any) -> None:
+    new = changed_document()
+    new["fingerprint"]["torch"] = "2.14<b>"
+    new["claims"][0]["checks"][2]["message"] = "a | b <script>"
+    paths = [str(written(tmp_path, "base.json", sample_document())), str(written(tmp_path, "new.json", new))]
+    assert main(["compare", *paths, "--markdown"]) == 1
+    told = capsys.readouterr().out
+    assert told.startswith("**✗ Worse** than the run of 2026-11-30 12:00 UTC, commit 0123abcd. 3 claims got worse")
+    assert r"| `carousel.preserves-cell` | upheld | refuted | a \| b \<script\> |" in told
+    assert r"| torch | 2.13.0 | 2.14\<b\> |" in told
+    written(tmp_path, "new.json", sample_document())
+    assert main(["compare", *paths, "--markdown"]) == 0
+    assert "**✓ Not worse**" in capsys.readouterr().out
+
+
+def with_figure(measured: str) -> str:
+    document = sample_document()
+    figure_of(document)["measured"] = "MEASURED"
+    return json.dumps(document).replace('"MEASURED"', measured)
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", "is no JSON"), ('{"schema": 1, "claims": [', "is no JSON"), ("[1, 2]", "is no claim report"),
-        ("{}", "is no claim report"), ('{"schema": 2}', "schema 2; this version reads schema 1"),
-        ('{"schema": 1, "seconds": NaN}', "NaN is no JSON number"), ('{"schema": 1}', "is no claim report of schema 1"),
+        ("", "is empty"), (" ", "is no JSON"), ('{"schema": 1, "claims": [', "is no JSON"),
+        ("[1, 2]", "is no claim report"),
+        (json.dumps(sample_document())[:3000], "is no JSON"), ("\udcff", "is no JSON"), ("{}", "is no claim report"),
+        ('{"schema": 2}', "schema 2; this version reads schema 1"),
+        ('{"schema": 0}', "schema 0, as an earlier version of Carousel wrote it; this version reads schema 1"),
+        ('{"schema": "<b>\\u001b[31m"}', "schema '<b>"), ('{"schema": 1, "seconds": NaN}', "NaN is no JSON number"),
+        (with_figure("NaN"), "NaN is no JSON number"), (with_figure("Infinity"), "Infinity is no JSON number"),
+        (with_figure("1e999"), "1e999 is larger than any number"),
+        (with_figure("9" * 5000), "is larger than any number"), (with_figure("9" * 400), "is larger than any number"),
+        (with_figure('"\\ud800"'), "is no JSON"), ('{"schema": 1}', "it lacks device, cell,"),
+        (json.dumps({k: part for k, part in sample_document().items() if k != "shard"}), "it lacks shard, which an"),
+        (json.dumps(sample_document() | {"shard": {"splits": 10**9, "groups": [1]}}), "is no claim report of schema 1"),
         (json.dumps(sample_document() | {"claims": [{"id": "<i>"}]}), "is no claim report of schema 1"),
-        ("[" * 100000, "is no JSON"),
+        (json.dumps(sample_document() | {"claims": sample_document()["claims"] * 2}), "preserves-cell twice"),
+        (json.dumps(sample_document() | {"chapters": []}), "is none of its chapters"),
+        ('{"schema": 1, "reports": []}', "is no claim report of schema 1"),
+        (several(sample_document(), {"schema": 1}), "is no claim report of schema 1"), ("[" * 100000, "is no JSON"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("command", ["compare", "merge", "summary"])
+@pytest.mark.parametrize("command", ["compare", "merge", "summary", "annotate", "propose"])
 def test_what_is_no_report_is_said_in_one_line(
     command: str, content: str, says: str, tmp_path: Path, capsys: Any
 ) -> None:
-    good, bad = written(tmp_path, "good.json", sample_document()), written(tmp_path, "bad.json", content)
-    output = [] if command == "summary" else ["--output", str(tmp_path / "out.html")]
-    assert main([command, str(good), str(bad), *output]) == 4
+    good, bad = written(tmp_path, "good.json", sample_document()), tmp_path / "bad.json"
+    bad.write_text(content, encoding="utf-8", errors="surrogateescape")
+    both = [str(good), str(bad)] if command in ("compare", "merge", "summary") else [str(bad)]
+    output = ["--output", str(tmp_path / "out.html")] if command in ("compare", "merge") else []
+    assert main([command, *both, *output]) == 4
     out, err = capsys.readouterr()
     assert not out and err.startswith("ERROR: ") and err.count("\n") == 1 and says in err
+    assert len(err) < 600 and "\x1b" not in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.json", "good.json"], "nothing was written"
+
+
+@pytest.mark.parametrize("call", [["merge"], ["compare", "a.json"], ["contrast"], ["annotate", "a.json", "--colour"]])
+def test_a_wrong_call_is_said_in_one_line(call: list[str], capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(call)
+    err = capsys.readouterr().err
+    assert ended.value.code == 4 and err.startswith("ERROR: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["compare", "merge", "summary", "annotate", "propose"])
+def test_a_folder_is_no_report(command: str, tmp_path: Path, capsys: Any) -> None:
+    more = {"compare": [str(tmp_path / "a.json")], "merge": ["--output", str(tmp_path / "out.html")]}.get(command, [])
+    assert main([command, str(tmp_path), *more]) == 4
+    out, err = capsys.readouterr()
+    assert not out and err.count("\n") == 1 and "cannot be read (Is a directory)" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_would_command_a_terminal_is_shown_instead(tmp_path: Path, capsys: Any) -> None:
+    new = changed_document()
+    new["claims"][0]["checks"][2]["message"] = "\x1b[2J gone"
+    paths = [str(written(tmp_path, "base.json", sample_document())), str(written(tmp_path, "new.json", new))]
+    main(["compare", *paths])
+    told = capsys.readouterr().out
+    assert "\x1b" not in told and "␛[2J gone" in told
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, capsys: Any) -> None:
@@ -160,7 +250,7 @@ def test_four_hundred_claims_take_no_second(tmp_path: Path) -> None:
     """Measured in a process of its own, with its imports; here only that it works, and that most of it is quick."""
     base, new = large_document(400), copy.deepcopy(large_document(400))
     began = time.process_time()
-    page.compared(compare.compare(base, new))
+    page.compared([compare.compare(base, new)])
     assert time.process_time() - began < 5.0
     paths = [str(written(tmp_path, f"{name}.json", document)) for name, document in (("a", base), ("b", new))]
     command = [sys.executable, "-m", "report", "compare", *paths]
@@ -170,7 +260,9 @@ def test_four_hundred_claims_take_no_second(tmp_path: Path) -> None:
 
 
 def test_the_expectations_a_run_would_need_are_printed_and_never_written(tmp_path: Path, capsys: Any) -> None:
-    path = written(tmp_path, "changed.json", changed_document())
+    changed = changed_document()
+    changed["claims"][0]["statement"] = 'Two\n[[expectation]]\nclaim = "lines"'
+    path = written(tmp_path, "changed.json", changed)
     assert main(["propose", str(path)]) == 0
     told = capsys.readouterr().out
     entries = tomllib.loads(told)["expectation"]
@@ -195,4 +287,7 @@ def test_unexpected_claims_become_annotations_on_their_own_lines(tmp_path: Path)
     told = annotated(document, tmp_path)
     assert len(told) == len(unexpected) and all("\n" not in line and line.startswith("::error ") for line in told)
     assert f"file={name},line=4," in told[0]
+    (tmp_path / "my.py").write_text("\nclass Fast:\n    pass\n", encoding="utf-8")
+    assert all("file=my.py,line=2," in line for line in annotated(document, tmp_path, ("my.py", "Fast")))
+    assert all("file=/etc/hostname,line=1," in line for line in annotated(document, tmp_path, ("/etc/hostname", "x")))
     assert "100 %25%0A::warning::evil" in told[0], "a newline would begin another command"
