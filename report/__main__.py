@@ -116,7 +116,6 @@ def _merge(paths: Sequence[Path], output: Path) -> int:
 def _compare(base: Path, new: Path, output: Path | None, *, as_markdown: bool) -> int:
     if output:
         _fit(output, (base, new))
-    _no_two((base, new))
     found, alone = compare.device_by_device(read(base), read(new))
     if output:
         journal.write(output, page.compared(found, alone))

@@ -161,6 +161,8 @@ def card(found: Found, names: Sequence[str], documents: Sequence[Document]) -> d
         **{key: told[key] for key in keys},
         "kind": view.KINDS[told["kind"]],
         "marks": grouped([(*word(claim), _class(claim)) for claim in found], names),
+        "verdict": kinds(found),
+        "subjects": sorted({name for claim in found if claim for name in view.subjects(claim)}),
         "unexpected": unexpected(found),
         "rows": shown,
         "figures": len(every),
@@ -180,6 +182,12 @@ def card(found: Found, names: Sequence[str], documents: Sequence[Document]) -> d
             if claim and claim["unexpected"]
         ],
     }
+
+
+def kinds(found: Found) -> list[str]:
+    """What the filter finds a claim by: its verdicts, and whether one is unexpected or they differ."""
+    verdicts = list(dict.fromkeys(claim["verdict"] if claim else "not-asked" for claim in found))
+    return verdicts + ["unexpected"] * unexpected(found) + ["different"] * (len(verdicts) > 1)
 
 
 def _reasons(claim: Claim) -> list[str]:

@@ -78,6 +78,12 @@ def merged(documents: Sequence[Document]) -> str:
         for document, name in zip(documents, names, strict=True)
     ]
     facts = [dict(_ran(document)) for document in documents]
+    chapters = beside.contents(found, documents, lambda each: _beside(each, names, documents))
+    cards = [card for chapter in chapters for card in chapter["claims"]]
+    verdicts = [each for each in view.VERDICTS if any(each in card["verdict"] for card in cards)]
+    choices = _choices(chapters, verdicts, cards)
+    if any("different" in card["verdict"] for card in cards):
+        choices["verdicts"].insert(1, ("different", "≠ different"))
     alarms = beside.alarms(found, names)
     return (
         _templates()
@@ -96,7 +102,8 @@ def merged(documents: Sequence[Document]) -> str:
             missing=beside.missing(found, names),
             differing=beside.differing(found, names),
             apart=beside.far_apart(found, names),
-            chapters=beside.contents(found, documents, lambda each: _beside(each, names, documents)),
+            chapters=chapters,
+            choices=choices,
             pictures=_pictures(documents, names),
             marks=view.VERDICTS,
             columns=beside.columns(found, len(names)),

@@ -47,6 +47,11 @@ def running_document() -> dict[str, Any]:
     return sample_document() | {"ended": "running", "exit_status": None, "complete": False}
 
 
+def elsewhere() -> dict[str, Any]:
+    """The red run, on another device."""
+    return changed_document() | {"device": "cuda"}
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
@@ -72,6 +77,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
             command.append(f"--report-dir={folder}")
             subprocess.run(command, cwd=ROOT, env=environment(), check=True, capture_output=True)
             path = folder / "claims-cpu.html"
+        elif kind == "beside":
+            path.write_text(report.merged([sample_document(), elsewhere()]), encoding="utf-8")
         elif framed:
             in_pytest_html(folder, documents[kind]())
         else:
@@ -148,6 +155,9 @@ FILTERS = [
     ("green", {"chapter": "carousel", "verdict": "upheld"}, ["carousel.preserves-cell"]),
     ("green", {"chapter": "reach", "subject": "reference.LSTM", "search": "gradient"}, ["reach.printed"]),
     ("green", {"chapter": "reach", "verdict": "refuted"}, []),
+    ("beside", {"verdict": "different"}, ["carousel.preserves-cell", "carousel.indefinitely", "reach.printed"]),
+    ("beside", {"verdict": "unexpected", "chapter": "reach"}, ["reach.printed"]),
+    ("beside", {"search": "n-100", "subject": "reference.LSTM"}, ["reach.printed"]),
     ("evil", {"subject": EVIL, "chapter": "reach"}, GREEN[3:]),
     ("evil", {"search": EVIL}, GREEN),
 ]
@@ -267,7 +277,7 @@ def test_everything_by_keyboard(visit: Visit) -> None:
     assert (focused(page, "value"), shown(page), fragment(page)) == ("", GREEN, "")
 
 
-@pytest.mark.parametrize("name", ["green", "red in pytest-html"])
+@pytest.mark.parametrize("name", ["green", "red in pytest-html", "beside"])
 def test_the_focus_goes_down_the_page(visit: Visit, name: str) -> None:
     page = visit(name, viewport={"width": 1100, "height": 800})
     stops = []
@@ -280,14 +290,14 @@ def test_the_focus_goes_down_the_page(visit: Visit, name: str) -> None:
     assert all(later > earlier - 60 for earlier, later in pairwise(stops))
 
 
-@pytest.mark.parametrize("name", ["green", "red in pytest-html"])
+@pytest.mark.parametrize("name", ["green", "red in pytest-html", "beside"])
 def test_without_scripts_everything_is_there_and_the_filter_is_not(visit: Visit, name: str) -> None:
     page = visit(name, "#carousel.preserves-cell", java_script_enabled=False)
     assert not page.locator("#filter").is_visible()
     assert page.locator(".card > summary").count() == 5
     assert all(summary.is_visible() for summary in page.locator(".card > summary").all())
     assert page.locator("[data-filter] a").count() == 0
-    assert page.locator("[id='carousel.preserves-cell'] .numbers").bounding_box()["height"] > 20
+    assert page.locator("[id='carousel.preserves-cell'] :is(.numbers, .devices)").bounding_box()["height"] > 20
     page.locator("[id='carousel.half'] summary").click()
     assert page.locator("[id='carousel.half'] > p").first.is_visible()
 
@@ -298,7 +308,7 @@ def test_a_run_that_is_going_has_nothing_to_filter(visit: Visit) -> None:
     assert "Not finished" in page.locator(".verdict").inner_text()
 
 
-@pytest.mark.parametrize("name", ["green", "red in pytest-html"])
+@pytest.mark.parametrize("name", ["green", "red in pytest-html", "beside"])
 def test_light_dark_and_paper(visit: Visit, name: str) -> None:
     page = visit(name, "#?chapter=carousel", color_scheme="dark")
     paper, ink = (
@@ -330,7 +340,7 @@ def test_paper_shows_the_figures_of_the_claims_that_are_shown_and_nothing_to_cli
     assert 10_000 < len(printed) < len(page.pdf(format="A4"))
 
 
-@pytest.mark.parametrize("name", ["green", "red", "red in pytest-html", "evil", "running", "real"])
+@pytest.mark.parametrize("name", ["green", "red", "red in pytest-html", "evil", "running", "real", "beside"])
 def test_a_phone_scrolls_down_and_never_sideways(visit: Visit, name: str) -> None:
     page = visit(name, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
     page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
@@ -339,7 +349,7 @@ def test_a_phone_scrolls_down_and_never_sideways(visit: Visit, name: str) -> Non
         assert control.bounding_box()["height"] >= 24
 
 
-@pytest.mark.parametrize("name", ["green in pytest-html", "red in pytest-html", "red", "running", "real"])
+@pytest.mark.parametrize("name", ["green in pytest-html", "red in pytest-html", "red", "running", "real", "beside"])
 def test_axe_finds_nothing_serious(visit: Visit, name: str) -> None:
     page = visit(name, color_scheme="light")
     page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")

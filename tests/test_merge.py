@@ -264,8 +264,9 @@ def test_where_a_page_cannot_go_nothing_is_written(output: str, says: str, tmp_p
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
-def test_the_same_file_twice_is_a_slip(tmp_path: Path, capsys: Any) -> None:
+def test_the_same_file_twice_is_a_slip_where_they_are_merged(tmp_path: Path, capsys: Any) -> None:
     paths = written(tmp_path, sample_document())
-    assert main(["merge", *paths, *paths, "--output", str(tmp_path / "out.html")]) == 4
-    assert main(["compare", *paths, str(tmp_path / ".." / tmp_path.name / "0-cpu.json")]) == 4
-    assert capsys.readouterr().err.count("is given twice") == 2
+    again = str(tmp_path / ".." / tmp_path.name / "0-cpu.json")
+    assert main(["merge", *paths, again, "--output", str(tmp_path / "out.html")]) == 4
+    assert "is given twice" in capsys.readouterr().err
+    assert main(["compare", *paths, again]) == 0
