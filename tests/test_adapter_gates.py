@@ -21,7 +21,7 @@ from adapters import conventions
 
 OF_JAX = ("flax_linen", "haiku_cells", "equinox_cells")
 LEFT_OUT = ("torch_compiled",)
-"""Compiles anew for each number format and each size of 1, some seconds each."""
+"""Compiles anew for each size, and reaches its own limit of 64 compilations before the gate is through."""
 
 XLA = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
 """jax compiles each of some 300 sizes anew: so in a quarter of the time. Parity itself is tested without them."""
