@@ -1,7 +1,7 @@
 # make claims   verify every claim:  make claims DEVICE=cuda ARGS='-m "not training"'
 # make test     the suite's own tests
 # make lint     lint, format and types
-# make test-adapters   the adapters for other frameworks, which it installs first
+# make test-adapters   the adapters for other frameworks, which it installs first, and the quick gate for each
 # make conventions     measure the conventions of those frameworks' layers, and print them beside what is documented
 # make versions        run the gate on several versions of torch, each in an environment of its own, and compare them
 
@@ -17,10 +17,10 @@ claims: .venv/installed
 	$(BIN)/pytest -n auto --device $(DEVICE) $(ARGS)
 
 test: .venv/test-installed
-	$(BIN)/pytest tests -n auto --ignore=tests/test_adapters.py $(ARGS)
+	$(BIN)/pytest tests -n auto --ignore-glob='tests/test_adapter*' $(ARGS)
 
 test-adapters: .venv/adapters-installed
-	$(BIN)/pytest tests/test_adapters.py -n auto $(ARGS)
+	$(BIN)/pytest tests/test_adapter_gates.py tests/test_adapters.py -n auto --maxschedchunk=1 $(ARGS)
 
 conventions: .venv/adapters-installed
 	$(BIN)/python -m adapters.conventions $(ARGS)

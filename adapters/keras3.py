@@ -83,6 +83,14 @@ class KerasLayer:
         return layer
 
 
+class KerasAdapter(Differentiable):
+    """A layer that is built when it is loaded: building it draws random numbers, which no call should."""
+
+    def load(self, weights: Mapping[str, Mapping[str, Array]], dtype: str) -> None:
+        super().load(weights, dtype)
+        self.layer.built(dtype)
+
+
 def _two_rows(arrays: dict[str, Array]) -> dict[str, Array]:
     """A GRU with the reset after the product has its two biases in one array."""
     rows = np.stack([arrays["bias"], arrays["recurrent_bias"]])
@@ -93,24 +101,24 @@ def _one_row_each(arrays: dict[str, Array]) -> dict[str, Array]:
     return arrays | {"bias": arrays["bias"][0], "recurrent_bias": arrays["bias"][1]}
 
 
-def RNN(input_size: int, hidden_size: int) -> Differentiable:
+def RNN(input_size: int, hidden_size: int) -> KerasAdapter:
     """keras.layers.SimpleRNN"""
-    return Differentiable(KerasLayer("rnn", input_size, hidden_size), LAYOUTS["rnn"])
+    return KerasAdapter(KerasLayer("rnn", input_size, hidden_size), LAYOUTS["rnn"])
 
 
-def LSTM(input_size: int, hidden_size: int) -> Differentiable:
+def LSTM(input_size: int, hidden_size: int) -> KerasAdapter:
     """keras.layers.LSTM"""
-    return Differentiable(KerasLayer("lstm", input_size, hidden_size), LAYOUTS["lstm"])
+    return KerasAdapter(KerasLayer("lstm", input_size, hidden_size), LAYOUTS["lstm"])
 
 
-def GRU(input_size: int, hidden_size: int) -> Differentiable:
+def GRU(input_size: int, hidden_size: int) -> KerasAdapter:
     """keras.layers.GRU"""
-    return Differentiable(KerasLayer("gru", input_size, hidden_size), LAYOUTS["gru"], _two_rows, _one_row_each)
+    return KerasAdapter(KerasLayer("gru", input_size, hidden_size), LAYOUTS["gru"], _two_rows, _one_row_each)
 
 
-def ResetBeforeGRU(input_size: int, hidden_size: int) -> Differentiable:
+def ResetBeforeGRU(input_size: int, hidden_size: int) -> KerasAdapter:
     """keras.layers.GRU(reset_after=False)"""
-    return Differentiable(KerasLayer("gru-reset-before", input_size, hidden_size), LAYOUTS["gru-reset-before"])
+    return KerasAdapter(KerasLayer("gru-reset-before", input_size, hidden_size), LAYOUTS["gru-reset-before"])
 
 
 LAYERS = {kind: (lambda D, H, kind=kind: KerasLayer(kind, D, H)) for kind in MAKERS}

@@ -1,8 +1,9 @@
 """ONNX Runtime: the operators RNN, LSTM and GRU, the latter with linear_before_reset 1 and 0.
 
 In float32 alone: the runtime's processor kernels refuse float64. It infers; nothing here has gradients. Its σ is a
-rational approximation, right to 1e-7, that is 0 from -18 down and 1 from 17.4 up (ONNX Runtime 1.32), so claims about
-how little a gate leaks out there do not hold of it; and of no steps it returns states that it has not written.
+rational approximation, right to 1e-7, that is 0 from -18 down and not monotone near ±17, so claims about how far gates
+open and shut do not hold of it. In a GRU the reset gate ends at -2.4e-7 and tanh at 1 + 4.8e-7. Of no steps it
+returns memory that it has not written, or ends the process; such calls are refused here. (ONNX Runtime 1.32)
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ class Session:
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def __call__(self, *inputs: Floats) -> list[Floats]:
+        """Outputs, of an input that comes first and of states.
+
+        Raises:
+            ValueError: the input has no steps.
+        """
+        if 0 in inputs[0].shape:
+            raise ValueError("ONNX Runtime reads memory that is not its own where a sequence has no steps")
         names = [i.name for i in self._session.get_inputs()]
         outputs: list[Floats] = self._session.run(None, dict(zip(names, inputs, strict=True)))
         return outputs

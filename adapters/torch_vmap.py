@@ -1,7 +1,8 @@
 """torch's layers under vmap over the batch, each sequence on its own.
 
 `aten::lstm` and `aten::lstm_cell` have no batching rule (torch 2.13), so what runs is torch's own decomposition of the
-layer's operator, the one that torch.compile and torch.export trace.
+layer's operator, the one that torch.compile and torch.export trace. It is asked for without oneDNN, whose layer has no
+batching rule either: vmap would call it sequence by sequence, and of no steps it returns states it has not written.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch._decomp import decomposition_table
 
 from adapters.torch_modules import initial_state, layers, parameters
+from adapters.torch_plain import without_onednn
 
 
 def _mapped(module: nn.RNNBase, operator: Any, x: Tensor, state: Any) -> Any:
@@ -26,9 +28,9 @@ def _mapped(module: nn.RNNBase, operator: Any, x: Tensor, state: Any) -> Any:
         outputs, *last = decomposed(x[None], start, learnt, True, 1, 0.0, module.training, False, True)
         return (outputs[0], *(s[:, 0] for s in last))
 
-    outputs, *last = torch.func.vmap(one, in_dims=(0, *(1,) * (2 if isinstance(module, nn.LSTM) else 1)))(
-        x, *initial_state(module, x, state)
-    )
+    mapped = torch.func.vmap(one, in_dims=(0, *(1,) * (2 if isinstance(module, nn.LSTM) else 1)))
+    with without_onednn():
+        outputs, *last = mapped(x, *initial_state(module, x, state))
     ends = tuple(s.transpose(0, 1) for s in last)
     return outputs, ends if len(ends) == 2 else ends[0]
 

@@ -107,10 +107,14 @@ def parity(cell, draw, tolerance, evidence, weights, x, h, c, at):
         if c is not None:
             evidence.close(f"max |C_T - oracle|{how}", run.c, tape.c[:, -1], within, at=at)
     found, truth = graph.pull(pull), oracle.backward(tape, **pull)
-    # A sum over batch and steps may cancel, so the scale is that of all kernels and biases, or of what arrives: 1.
-    scale = max(1.0, *(np.abs(gradient).max() for gradient in truth.parameters.values()))
+    # What arrives is of order 1, and a gate's share of it is dC C σ'(a), σ' ≤ 1/4: so an error of dC grows by C / 4.
+    least = 1.0
+    if c is not None:
+        least = max(1.0, np.abs(c).max() / 4 * max(np.abs(upstream).max() for upstream in pull.values()))
+    # A sum over batch and steps may cancel, so the scale is that of all kernels and biases.
+    scale = max(least, *(np.abs(gradient).max() for gradient in truth.parameters.values()))
     for name, gradient in truth.parameters.items():
         evidence.close_gradient(f"∂L/∂{name}", found.parameters[name], gradient, slope, scale, at)
     for name, own, gradient in (("x", found.x, truth.x), ("h_0", found.h, truth.h), ("C_0", found.c, truth.c)):
         if gradient is not None:
-            evidence.close_gradient(f"∂L/∂{name}", own, gradient, slope, max(1.0, np.abs(gradient).max()), at)
+            evidence.close_gradient(f"∂L/∂{name}", own, gradient, slope, max(least, np.abs(gradient).max()), at)

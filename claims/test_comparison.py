@@ -132,10 +132,12 @@ def test_an_lstm_counts(lstm, evidence):
 
 
 @pytest.mark.claim("comparison.lstm-counts")
-def test_a_gru_loses_count(gru, evidence):
+def test_a_gru_loses_count(gru, tolerance, evidence):
     """z = 1/2, n = ±1: h stays within [-1, 1], and after 150 and 300 ups it is the same number"""
-    outputs = gru(counter("gru")).run(np.ones((1, 300, 1)), np.zeros((1, 1))).outputs[0]
-    evidence.at_most("largest |h_t|", np.abs(outputs).max(), 1.0)
+    weights = counter("gru")
+    outputs = gru(weights).run(np.ones((1, 300, 1)), np.zeros((1, 1))).outputs[0]
+    # Each step errs, and halves what the steps before it erred: at most 1 + 1/2 + 1/4 + … times as much as one alone.
+    evidence.at_most("largest |h_t|", np.abs(outputs).max(), 1.0 + 2 * tolerance.state(gru, weights, 1))
     evidence.equal("h after 150 ups - h after 300", outputs[149], outputs[299])
 
 

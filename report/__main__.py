@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -13,6 +12,7 @@ from typing import Any, NoReturn
 
 from report import compare, journal, markdown, page
 from report.merge import merge
+from report.propose import proposed
 from report.reading import read
 from report.verdicts import SCHEMA
 
@@ -190,29 +190,6 @@ def _command(text: str, *, in_property: bool = False) -> str:
     for character in "%\r\n" + (":," if in_property else ""):
         text = text.replace(character, f"%{ord(character):02X}")
     return text
-
-
-def proposed(document: dict[str, Any]) -> str:
-    """The entries of expectations.toml under which this run would be green; what only a person knows is left open."""
-    found = [claim for claim in document["claims"] if claim["unexpected"]]
-    if not found:
-        return "# Every verdict is the expected one: no entry is needed."
-    torch = document["fingerprint"]["torch"].split("+")[0]
-    lines = ["# Judge each, and say why: an entry hides what it names."]
-    for claim in found:
-        lines += ["", f"# {' '.join(claim['statement'].split())}"]
-        if claim["verdict"] == "missing":
-            lines.append(f"# {claim['id']} has no verdict; no entry can help: see the report.")
-            continue
-        why = next((check["message"] for check in claim["checks"] if check["message"]), "")
-        entry = {"claim": claim["id"], "device": document["device"].split(":")[0], "torch": f"=={torch}"}
-        entry |= {"expected": claim["verdict"], "because": "TODO " + why.partition("\n")[0], "source": "TODO"}
-        lines += [
-            "[[expectation]]",
-            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()),
-        ]
-        lines.append("# expires = 2027-01-01, where it is a defect that will be mended")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

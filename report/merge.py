@@ -57,6 +57,7 @@ def together(shards: Sequence[Document]) -> dict[str, Any]:
         "seconds": max(shard["seconds"] for shard in shards),
         "fingerprint": first["fingerprint"],
         "shard": {"splits": splits, "groups": groups} if splits else None,
+        "picked": bool(lost),
     }
     of_chapter = {chapter["id"]: k for k, chapter in enumerate(first["chapters"])}
     ordered = dict(sorted(claims.items(), key=lambda item: of_chapter[item[1]["chapter"]]))

@@ -199,6 +199,7 @@ def _card(claim: Mapping[str, Any], document: Document) -> dict[str, Any]:
         "rows": view.shortlist(rows),
         "figures": len(rows),
         "decisive": view.decisive(claim),
+        "of_entry": sentence.of_entry(claim),
         "grids": view.grids(claim),
         "reasons": view.reasons(claim),
         "failures": view.failures(claim),
@@ -251,7 +252,7 @@ def _errata(claims: list[Mapping[str, Any]], cards: Mapping[str, Any]) -> list[d
     return [
         cards[claim["id"]]
         for claim in claims
-        if claim["errata"] and (claim["verdict"] == "refuted" or claim["printed"])
+        if claim["errata"] and ((claim["verdict"] == "refuted" and not claim.get("entry")) or claim["printed"])
     ]
 
 

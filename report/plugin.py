@@ -196,6 +196,7 @@ class ClaimReport:
                 "command": _command(),
                 "fingerprint": self.fingerprint,
                 "shard": self.shard(),
+                "picked": self.is_partial(whole_claims=True),
             },
             chapters=self.catalogue.chapters,
             figures=self.catalogue.figures,
@@ -212,13 +213,10 @@ class ClaimReport:
         splits, group = (getattr(self.config.option, name, None) for name in ("splits", "group"))
         return {"splits": splits, "groups": [group]} if splits and group else None
 
-    def is_partial(self) -> bool:
-        """Whether the call asked for less than every claim."""
-        option = self.config.option
-        narrowed = any(
-            getattr(option, name, None)
-            for name in ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob", "splits")
-        )
+    def is_partial(self, *, whole_claims: bool = False) -> bool:
+        """Whether the call asked for less than every claim; or left out more than -m does, which takes claims whole."""
+        option, by = self.config.option, ("keyword", "lf", "stepwise", "deselect", "ignore", "ignore_glob", "splits")
+        narrowed = any(getattr(option, name, None) for name in (by if whole_claims else (*by, "markexpr")))
         return narrowed or not _covers(self.config, self.config.rootpath / "claims")
 
     def _broken_off(self) -> set[str]:
@@ -235,6 +233,8 @@ class ClaimReport:
         told = {message for message, _ in sentence.failures(document)}
         for claim in [claim for claim in document["claims"] if claim["unexpected"]][:5]:
             terminalreporter.write_line(f"  {claim['id']}: {claim['verdict']}, expected {claim['expected']}")
+            if advice := sentence.of_entry(claim):
+                terminalreporter.write_line(f"    {advice}")
             miss = next((check for check in claim["checks"] if check["outcome"] not in ("passed", "xfailed")), None)
             if miss and miss["message"] and miss["message"] not in told:
                 told.add(miss["message"])

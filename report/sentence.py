@@ -81,6 +81,17 @@ def diagnosis(document: Document) -> list[str]:
     return [f"{name}: {said}" for name, said in words if said]
 
 
+def of_entry(claim: Mapping[str, Any]) -> str | None:
+    """What to do about the entry of expectations.toml under which a verdict is unexpected; None where there is none."""
+    if not (claim["unexpected"] and (entry := claim.get("entry"))):
+        return None
+    if claim["verdict"] == claim["expected"]:
+        return f"its entry in expectations.toml is about {entry['dtype']} alone, and it misses beyond that"
+    if claim["verdict"] == "missing":
+        return None
+    return f"its entry in expectations.toml no longer holds: take it out ({claim['because']})"
+
+
 def failures(document: Document) -> list[tuple[str, int]]:
     """What somebody's own cell did in checks that have no measurement, and in how many, the commonest first."""
     messages = Counter(
@@ -158,7 +169,8 @@ def _running(document: Document, total: int) -> Parts:
 
 
 def _good(document: Document, claims: list[Mapping[str, Any]]) -> str:
-    refuted = sum(claim["verdict"] == "refuted" for claim in claims)
+    refuted = sum(claim["verdict"] == "refuted" and not claim.get("entry") for claim in claims)
+    known = sum(claim["verdict"] == "refuted" and bool(claim.get("entry")) for claim in claims)
     idle = sum(claim["verdict"] == "not-applicable" for claim in claims)
     total = len(claims)
     where = _where(document)
@@ -177,6 +189,8 @@ def _good(document: Document, claims: list[Mapping[str, Any]]) -> str:
         text += (
             f"; {counted(refuted, 'statement')} of the documents {'is' if refuted == 1 else 'are'} refuted as printed"
         )
+    if known:
+        text += f"; {counted(known, 'claim')} {'is' if known == 1 else 'are'} refuted as expectations.toml says"
     return f"{text if document['cell'] else text[0].upper() + text[1:]}."
 
 

@@ -190,6 +190,26 @@ def test_keras_on_torch_multiplies_float64_in_float32():
     assert keras.ops.matmul(third, one).item() == float(np.float32(1 / 3)) != (third @ one).item()
 
 
+def test_onnx_runtimes_reset_gate_ends_below_zero():
+    """Shut, it still lets the state through: z = 0 and a candidate of r (1 + … + 1) give a multiple of r."""
+    cell, H = adapter("onnx_operators", "GRU", 1, 8), 8
+    nothing = (
+        Draw(0).weights("gru", 1, H).change(W_x=np.zeros_like, W_h=np.zeros_like, b_x=np.zeros_like, b_h=np.zeros_like)
+    )
+    cell.load(blocks(nothing.change("candidate", W_h=np.ones_like).pin(reset=-40.0, update=-1000.0)), "float32")
+    _, h, _ = cell.run(np.zeros((1, 1, 1), np.float32), np.ones((1, H), np.float32), None)
+    assert np.all(h / H < -1e-7)
+
+
+@pytest.mark.parametrize("module", ["onnx_operators", "onnx_export"])
+def test_onnx_runtime_is_not_asked_for_no_steps(module):
+    """It would read memory that is not its own, and may end the process."""
+    cell = adapter(module, "GRU", 2, 3)
+    cell.load(blocks(Draw(0).weights("gru", 2, 3)), "float32")
+    with pytest.raises(ValueError, match="no steps"):
+        cell.run(np.zeros((1, 0, 2), np.float32), np.zeros((1, 3), np.float32), None)
+
+
 def test_onnx_runtimes_sigmoid_ends_at_minus_eighteen():
     """A forget gate far below leaks nothing at all; if this fails, claims about far-shut gates may hold of it too."""
     cell = adapter("onnx_operators", "LSTM", 1, 1)

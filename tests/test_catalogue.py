@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -191,6 +192,26 @@ WRONG = [
         expecting('"cuda"\nexpected = "refuted"', '"cpu"\nexpected = "upheld"'),
         "expectations.toml: the entry for toy.holds c",
     ),
+    (
+        expecting('"cuda"', '"cuda"\ndevice_name = 200'),
+        "expectations.toml: the entry for toy.holds: device_name has to be text, not 200",
+    ),
+    (
+        expecting('"cuda"', '"cuda"\ncell = ""'),
+        "expectations.toml: the entry for toy.holds: cell has to be text, not ''",
+    ),
+    (
+        expecting('"cuda"', '"cuda"\ndtype = "half"'),
+        "expectations.toml: the entry for toy.holds: dtype is one of float32, float64, not 'half'",
+    ),
+    (
+        expecting('expected = "refuted"', 'expected = "not-applicable"\ndtype = "float32"'),
+        "expectations.toml: the entry for toy.holds: a dtype says in which format checks may miss, so expected is ref",
+    ),
+    (
+        lambda root: write(root, expectations=2 * EXPECTATION.replace("cuda", "cpu")),
+        "expectations.toml: the entry for toy.holds is there twice for cpu",
+    ),
 ]
 
 
@@ -225,3 +246,41 @@ def test_an_expectation_may_be_about_some_versions_of_torch(torch: str, meant: b
     path.write_text(EXPECTATION + 'torch = ">=2.13,<2.14"\nexpires = 2999-01-01\n', encoding="utf-8")
     found = expectations.of("cuda:1", path, {"toy.holds": {"expected": "upheld"}}, torch=torch)
     assert ("toy.holds" in found) == meant
+
+
+def expected(root: Path, more: str, device: str = "cuda", **run: Any) -> str:
+    """What the catalogue expects of toy.holds where its one entry says more."""
+    write(root, expectations=EXPECTATION + more)
+    return str(catalogue.load(root, device, **run).claims["toy.holds"]["expected"])
+
+
+@pytest.mark.parametrize(("name", "meant"), [("NVIDIA H200", True), ("NVIDIA H200 NVL", True), ("NVIDIA H100", False)])
+def test_an_expectation_may_be_about_devices_of_a_name(name: str, meant: bool, tmp_path: Path) -> None:
+    found = expected(tmp_path, 'device_name = "NVIDIA H200*"\n', named=lambda: name)
+    assert found == ("refuted" if meant else "upheld")
+
+
+@pytest.mark.parametrize(
+    ("more", "device"), [("", "cuda"), ('device_name = "*"\n', "cpu"), ('device_name = "*"\ntorch = "<2"\n', "cuda")]
+)
+def test_a_device_is_asked_for_its_name_only_where_an_entry_for_it_hangs_on_that(
+    more: str, device: str, tmp_path: Path
+) -> None:
+    """The name takes an import of torch."""
+    expected(tmp_path, more, device, named=lambda: pytest.fail("it was asked"))
+
+
+@pytest.mark.parametrize(
+    ("cell", "meant"), [(None, False), ("mine.py:LSTM", False), ("kit.onnx:LSTM", True), ("kit.onnx:GRU", True)]
+)
+def test_an_expectation_may_be_about_somebodys_cells(cell: str | None, meant: bool, tmp_path: Path) -> None:
+    found = expected(tmp_path, 'cell = "kit.onnx:*"\n', cell=cell)
+    assert found == ("refuted" if meant else "upheld")
+
+
+def test_an_expired_entry_about_a_cell_is_an_error_with_that_cell_alone(tmp_path: Path) -> None:
+    """Whoever verifies another cell has nothing to do with it."""
+    more = 'cell = "kit.onnx:*"\nexpires = 2020-01-01\n'
+    assert expected(tmp_path, more) == expected(tmp_path, more, cell="mine.py:LSTM") == "upheld"
+    with pytest.raises(WrongCall, match=r"^expectations.toml: the entry for toy.holds expired on 2020-01-01"):
+        expected(tmp_path, more, cell="kit.onnx:GRU")

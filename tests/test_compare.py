@@ -276,6 +276,38 @@ def test_the_expectations_a_run_would_need_are_printed_and_never_written(tmp_pat
     assert "no entry is needed" in capsys.readouterr().out
 
 
+def proposals(tmp_path: Path, capsys: Any, document: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """The entries that are proposed for a run, and all that is printed."""
+    assert main(["propose", str(written(tmp_path, "run.json", document))]) == 0
+    told = capsys.readouterr().out
+    return tomllib.loads(told).get("expectation", []), told
+
+
+def test_an_entry_is_proposed_for_this_run_alone(tmp_path: Path, capsys: Any) -> None:
+    """Its device, torch, cell and number format, as narrow as they are known."""
+    document = changed_document()
+    document |= {"device": "cuda:1", "cell": "LSTM", "command": "pytest -n 2 --cell=kit[1].py:LSTM --device cuda:1"}
+    document["fingerprint"] = document["fingerprint"] | {"device_name": "NVIDIA H200"}
+    kept = document["claims"][0]
+    entries, _ = proposals(tmp_path, capsys, document)
+    [first] = [entry for entry in entries if entry["claim"] == kept["id"]]
+    assert first | {"because": "", "source": ""} == {
+        "claim": kept["id"], "device": "cuda", "device_name": "NVIDIA H200", "torch": "==2.13.0",
+        "cell": "kit[[]1].py:LSTM", "dtype": kept["checks"][2]["dtype"], "expected": "refuted",
+        "because": "", "source": "",
+    }  # fmt: skip
+    document["command"] = "pytest"  # the cell came by PYTEST_ADDOPTS
+    assert proposals(tmp_path, capsys, document)[0][0]["cell"] == "*:LSTM"
+
+
+def test_no_second_entry_is_proposed_where_one_no_longer_holds(tmp_path: Path, capsys: Any) -> None:
+    document = changed_document()
+    indefinitely = document["claims"][1] | {"entry": {"dtype": None, "cell": None}}
+    document["claims"] = [indefinitely]
+    entries, told = proposals(tmp_path, capsys, document)
+    assert entries == [] and "its entry in expectations.toml no longer holds: take it out" in told
+
+
 def test_unexpected_claims_become_annotations_on_their_own_lines(tmp_path: Path) -> None:
     document = changed_document()
     unexpected = [claim for claim in document["claims"] if claim["unexpected"]]

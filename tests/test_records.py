@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mini import PASSES, REFUTED, ROOT, Project, outcomes, verdicts
+from mini import PASSES, REFUTED, ROOT, Project, errors, outcomes, verdicts
 
 BODIES = {
     "misses": "evidence.equal('x', 1.0, 2.0)",
@@ -100,6 +100,66 @@ def test_a_device_may_have_an_expectation_of_its_own(project: Project) -> None:
     assert project.run("-n", "0").ret == 0
     [claim] = project.report()["claims"]
     assert (claim["expected"], claim["because"]) == ("refuted", "It rounds. (x)")
+
+
+IN_FORMATS = """
+from types import SimpleNamespace
+toys = [SimpleNamespace(name="toy", dtype=dtype) for dtype in ("float32", "float64")]
+formats = pytest.mark.parametrize("toy", toys, ids=str)
+
+@formats
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.claim("toy.rounds")
+def test_rounds(toy, k, evidence):
+    evidence.equal("x", float((toy.dtype, k) in MISSES), 0.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("misses", "says"),
+    [
+        ([("float32", 1)], None),
+        ([("float32", 1), ("float32", 2)], None),
+        ([], "*its entry in expectations.toml no longer holds: take it out (It rounds. (x))"),
+        (
+            [("float32", 1), ("float64", 2)],
+            "*its entry in expectations.toml is about float32 alone, and it misses beyond that",
+        ),
+    ],
+)
+def test_an_entry_may_be_about_one_number_format(
+    project: Project, misses: list[tuple[str, int]], says: str | None
+) -> None:
+    """There a check has to miss; in the others none may."""
+    project.catalogue(rounds={})
+    project.module("all", f"MISSES = {misses}\n{IN_FORMATS}")
+    said = 'expected = "refuted"\ndtype = "float32"\nbecause = "It rounds."\nsource = "x"\n'
+    project.write("fixtures/expectations.toml", f'[[expectation]]\nclaim = "toy.rounds"\ndevice = "cpu"\n{said}')
+    result = project.run("-n", "2")
+    assert result.ret == project.report()["exit_status"] == (says is not None)
+    if says:
+        result.stdout.fnmatch_lines([says])
+        assert says.lstrip("*i").partition("(")[0].strip() in project.page()
+    else:
+        assert "1 claim is refuted as expectations.toml says" in result.stdout.str()
+    assert project.run("-n", "0", "-k", "2").ret == (("float64", 2) in misses), "what misses may be left out"
+
+
+def test_an_entry_that_hangs_on_a_devices_name_is_known_before_anything_runs(project: Project) -> None:
+    project.passing("holds")
+    entry = '[[expectation]]\nclaim = "toy.holds"\ndevice = "cpu"\ndevice_name = "{}"\nexpected = "upheld"\n'
+    entry += 'because = "?"\nsource = "?"\n'
+    project.write("fixtures/expectations.toml", entry.format("NVIDIA*"))
+    assert project.run("-n", "2").ret == 0
+    before = project.files()
+    project.write("fixtures/expectations.toml", entry.format("CPU, stand*"))
+    result = project.run("-n", "2")
+    assert result.ret == 4
+    assert errors(result) == [
+        "ERROR: expectations.toml: the entry for toy.holds changes nothing: the catalogue expects upheld anyway; "
+        "take it out"
+    ]
+    assert project.files() == before
 
 
 def test_numpy_numbers_nan_and_infinities_arrive_as_measured(project: Project) -> None:

@@ -145,3 +145,32 @@ def test_checks_are_sorted_by_their_ids_and_claims_by_the_catalogue() -> None:
     made = document({"b": {}, "a": {}}, {"a/2": "passed", "b/1": "passed", "a/1": "passed"})
     assert [claim["id"] for claim in made["claims"]] == ["b", "a"]
     assert [check["test"] for check in made["claims"][1]["checks"]] == ["a/1", "a/2"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "run", "verdict", "unexpected"),
+    [
+        ("xfailed", {}, "refuted", False),
+        ("xfailed xpassed passed", {}, "refuted", False),
+        ("xfailed failed", {}, "refuted", True),  # in a format that the entry is not about
+        ("xpassed passed", {}, "upheld", True),
+        ("xpassed passed", {"picked": True}, "upheld", False),  # what misses may have been left out
+        ("xfailed error", {}, "missing", True),
+        ("skipped", {}, "not-applicable", True),
+        ("xpassed", {"cell": "Mine"}, "upheld", True),
+        ("skipped", {"cell": "Mine"}, "not-applicable", False),
+    ],
+)
+def test_under_an_entry_of_expectations_one_check_has_to_miss(
+    outcomes: str, run: dict[str, Any], verdict: str, unexpected: bool
+) -> None:
+    entry = {"dtype": "float32", "cell": "kit:*" if "cell" in run else None}
+    checks = {f"a/{k}": outcome for k, outcome in enumerate(outcomes.split())}
+    [claim] = document({"a": {"expected": "refuted", "because": "It rounds.", "entry": entry}}, checks, **run)["claims"]
+    assert (claim["verdict"], claim["unexpected"]) == (verdict, unexpected)
+
+
+def test_a_cell_may_keep_what_an_entry_for_the_device_gives_up() -> None:
+    entry = {"dtype": None, "cell": None}
+    [claim] = document({"a": {"expected": "refuted", "entry": entry}}, {"a/1": "xpassed"}, cell="Mine")["claims"]
+    assert not claim["unexpected"]

@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 from fixtures import settings
+from fixtures.devices import DTYPES
 from fixtures.evidence import ClaimFailed, Evidence
-from fixtures.plugin import CATALOGUE, DTYPES, EVIDENCE, SUBJECTS
+from fixtures.plugin import CATALOGUE, EVIDENCE, SUBJECTS
 from fixtures.settings import Draw, Tolerance
 from fixtures.subjects import Subject
 from reference import oracle
