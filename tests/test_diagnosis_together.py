@@ -224,6 +224,30 @@ def test_two_cuts_of_one_sort_are_both_named(cell, words):
     assert found["explains"] < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (hand.TruncatedAfterFour, "the last 4 steps alone pulled back"),
+        (hand.FirstStepSkipped, "the first step left out of the way back"),
+        (hand.FromTheFirstStepOn, "the steps pulled back from the first to the last"),
+        (hand.UpstreamOneStepLate, "each output's gradient one step late"),
+        (hand.LastOutputCountedTwice, "the gradient of the last output added to that of the last h"),
+        (hand.BiasGradientOfTheLastStep, "the biases' gradients of the last step alone"),
+        (hand.InitialStateDropped, "the gradient of W_hh of all steps but the first"),
+        (hand.PreActivationCached, "a (1 - a) for the derivative of σ at its forget"),
+        (hand.CandidateDerivativeNotSquared, "1 - |tanh| for the derivative of tanh at its candidate"),
+        (hand.CellDerivativeOfTheSigmoid, "tanh (1 - tanh) for the derivative of tanh at the output"),
+        (hand.OutputGateByTheCell, "C for tanh C in the output gate's gradient"),
+        (hand.OneGateThroughTheKernel, "no gradient of the output gate through W_hh"),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_a_line_of_a_hand_written_backward_pass_is_named(cell, words):
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    assert words in found["sentence"]
+    assert found["explains"] < 1e-5
+
+
 def exact(*cells):
     return pytest.mark.parametrize("cell", cells, ids=lambda cell: cell.__name__)
 
