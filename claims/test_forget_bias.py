@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from fixtures.beginning import begins
 from fixtures.trained import CHANCE_ERROR
 from reference import networks, recall, training
 from reference.weights import GATES, Block, Weights
@@ -47,6 +48,32 @@ def test_the_row_of_bias_zero_has_a_forget_bias_of_zero(evidence):
         layer, rows = model.layer, slice(networks.HIDDEN, 2 * networks.HIDDEN)
         biases.append((layer.bias_ih_l0[rows] + layer.bias_hh_l0[rows]).detach().numpy())
     evidence.at_most("max |b_f| at the start", np.abs(biases).max(), 0.0)
+
+
+@pytest.mark.claim("forget-bias.two-biases-add-up")
+def test_a_bias_of_one_in_both_biases_is_a_bias_of_two(lstm, evidence):
+    """f = σ(b_x + b_h) = σ(2) = 0.881 where both are 1, and σ(1) = 0.731 where one of them is"""
+    zero, one = np.zeros((1, 1)), np.ones((1, 1))
+    blank = Weights("lstm", {gate: Block(zero, zero, np.zeros(1), np.zeros(1)) for gate in GATES["lstm"]})
+    once = blank.pin(input=-1000.0, forget=1.0)
+    twice = once.change("forget", b_h=np.ones_like)
+    for weights, printed, filled in ((once, "0.731", "one bias"), (twice, "0.881", "both")):
+        f = lstm(weights).run(zero[None], zero, one).c.item()
+        evidence.printed(f"f with a forget bias of 1 in {filled}", f, printed)
+
+
+@pytest.mark.claim("forget-bias.two-biases-add-up")
+def test_a_layer_starts_with_the_forget_bias_that_it_means(begun_lstm, evidence):
+    """The mean of b_ih + b_hh of the forget gate is what is said; where nothing is, it is not one number put in both"""
+    start = begins(begun_lstm, 13, 64)
+    if start.forget_bias is None:
+        evidence.exactly("one number fills both biases of the forget gate", start.fills_both, False)
+        evidence.shown("mean forget bias at the start", start.weights["forget"].b.mean(), "0")
+    else:
+        # One bias may be left as torch.nn draws it, uniform on ±1/√H: six standard errors of a mean of H such numbers.
+        allowed = 6 * start.bound / np.sqrt(3 * 64)
+        off = abs(start.weights["forget"].b.mean() - start.forget_bias)
+        evidence.at_most("|mean forget bias at the start - the one that is said|", off, allowed)
 
 
 @pytest.mark.claim("forget-bias.zero-does-not-learn")

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from fixtures.beginning import begins
 from reference.weights import GATES, PEEPHOLES, Block, Weights
 
 BLOCKS = {"rnn": 1, "gru": 3, "lstm": 4, "gru-reset-before": 3, "gru-deck": 3, "lstm-coupled": 3}
@@ -151,3 +152,26 @@ def test_every_block_of_the_repeating_module_takes_part(plain, draw, evidence):
     evidence.exactly("blocks", len({name.split(".")[0] for name in gradients}), BLOCKS[plain.kind])
     for gate in weights.blocks:
         evidence.at_least(f"max |∂L/∂W_x| of the {gate}", np.abs(gradients[f"{gate}.W_x"]).max(), 1e-4)
+
+
+FALSE_FAILURE = 1e-7
+"""The probability with which one such test would call uniform numbers otherwise; a layer has 20 of them at most."""
+
+
+@pytest.mark.claim("parameters.start")
+def test_every_parameter_starts_uniform_on_a_width_of_two_over_the_root_of_h(begun, evidence):
+    """θ ~ U(-1/√H, 1/√H): |θ| √H ≤ 1, Kolmogorov and Smirnov's test of each array, and of b_ih + b_hh, a triangle"""
+    starts = [begins(begun, 13, 64, seed).said_of_torch() for seed in range(10)]
+
+    from scipy.stats import kstest, triang, uniform  # takes longer to import than the claim to check
+
+    flat, peaked = uniform(-1, 2).cdf, triang(0.5, -2, 4).cdf
+    for name in starts[0].arrays:
+        numbers = np.concatenate([start.arrays[name].ravel() / start.bound for start in starts])
+        evidence.at_most("max |θ| √H", np.abs(numbers).max(), 1.0 + begun.eps)
+        p = kstest(numbers, flat).pvalue
+        evidence.at_least(f"probability of such a {name.rpartition('.')[2]}, where uniform", p, FALSE_FAILURE)
+    for gate in starts[0].weights.blocks:
+        if f"{gate}.b_x" in starts[0].arrays:
+            sums = np.concatenate([start.weights[gate].b / start.bound for start in starts])
+            evidence.at_least("probability of such sums of two biases", kstest(sums, peaked).pvalue, FALSE_FAILURE)

@@ -392,7 +392,7 @@ def test_where_it_departs_names_the_gate(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("UnitsBeyond128Lost", "H = 129"),
         ("TrainingDiffers", "in training mode"),
-        ("UpdateGateKernelFirst", "its gradient departs in the inputs"),
+        ("UpdateGateKernelFirst", "its gradient departs in h_0 and update.W_h, "),
         ("NaiveTanhOfTheCell", "not finite in a run far out in float32"),
         ("SavedStateOverwritten", "a second backward pass"),
     ],

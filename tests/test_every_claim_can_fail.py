@@ -199,6 +199,7 @@ TURNED_BY = {
     "variants.only-the-blend-is-shared": "UpdateWrites",
     # Parameters
     "parameters.formula": "LSTMWithSecondBiases",
+    "parameters.start": "BeginsWithinOne",
     "parameters.second-bias": "LSTMWithSecondBiases",
     "parameters.recall-models": "LSTMWithSecondBiases",
     "parameters.three-quarters": "GRUWithSecondBiases",
@@ -264,6 +265,7 @@ TURNED_BY = {
     "recall.gru-slower-than-rnn-at-twenty": "gated_cells_never_learn",
     # What the forget bias decides
     "forget-bias.what-survives-a-gap": "HardSigmoid LeakyForgetGate",
+    "forget-bias.two-biases-add-up": "HardSigmoid BeginsWithForgetBiasInBoth",
     "forget-bias.default-is-zero": "biases_start_at_zero",
     "forget-bias.zero-does-not-learn": "learns_at_once",
     "forget-bias.one-never-learns": "never_learns",

@@ -6,9 +6,9 @@ claims each of them breaks.
 
 from __future__ import annotations
 
-from tests.faults import backward, base, calls, equations, sizes
+from tests.faults import backward, base, calls, equations, peepholes, reported, sizes
 
-MODULES = (equations, backward, calls, sizes)
+MODULES = (equations, backward, calls, sizes, reported, peepholes)
 
 FAULTS = {
     name: cell
@@ -18,7 +18,10 @@ FAULTS = {
 }
 """Every faulty cell by its name."""
 
-SOUND = {cell.__name__: cell for cell in (base.RNN, base.LSTM, base.GRU, base.HandRNN, base.HandLSTM, base.HandGRU)}
+SOUND: dict[str, type] = {
+    cell.__name__: cell
+    for cell in (base.RNN, base.LSTM, base.GRU, base.HandRNN, base.HandLSTM, base.HandGRU, peepholes.Peepholes)
+}
 """What the faults are planted in."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from planted import (
     backward,
+    beginnings,
     bptt,
     calls,
     costs,
@@ -33,6 +34,7 @@ __all__ = [
     "PLANTED",
     "Judged",
     "backward",
+    "beginnings",
     "bptt",
     "calls",
     "costs",

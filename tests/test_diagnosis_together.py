@@ -1,0 +1,315 @@
+"""The diagnosis of what comes together: a convention and a cut of the gradient, or two cuts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures import own_cell
+from fixtures.conventions import Call, Variant
+from fixtures.cuts import Cut, Passes, _Graph, _upstream, cuts
+from fixtures.diagnosis import diagnose
+from fixtures.settings import Draw
+from fixtures.subjects import BUILT_IN
+from reference import oracle
+from reference.weights import GATES
+from tests.faults import backward as hand
+from tests.faults import equations as of
+from tests.faults.base import GRU, LSTM, RNN, Hand, HandGRU, HandLSTM, HandRNN
+from tests.faults.equations import reordered
+
+
+class Truncated:
+    """The state is cut out of the graph after every so many steps."""
+
+    every: int
+
+    def over(self, x, state):
+        outputs = []
+        for part in x.split(self.every, 1):
+            shown, state = super().over(part, tuple(s.detach() for s in state) if outputs else state)
+            outputs.append(shown)
+        return torch.cat(outputs, 1), state
+
+
+class HandOrdered(Hand):
+    """A hand-written backward pass, of weights whose blocks are read in another order."""
+
+    blocks_read: tuple[int, ...]
+
+    def over(self, x, state):
+        own = [reordered(getattr(self, f"{name}_l0"), *self.blocks_read)
+               for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]  # fmt: skip
+        outputs, *last = hand_pass(self, x, *state, *own)
+        return outputs, tuple(last)
+
+
+def hand_pass(layer, *given):
+    from tests.faults.base import _ByHand
+
+    return _ByHand.apply(layer, *given)
+
+
+class WritesResetDetached(of.UpdateWrites):
+    def candidate(self, a_x, a_h, r, h):
+        return super().candidate(a_x, a_h, r.detach(), h)
+
+
+class OrderTruncatedAfter20(Truncated, of.CandidateLast):
+    every = 20
+
+
+class OrderTruncatedAfter3(Truncated, of.ForgetFirst):
+    every = 3
+
+
+class OrderHiddenDetached(of.OnnxOrder):
+    def step(self, x, *state):
+        return super().step(x, state[0].detach(), state[1])
+
+
+class NoTanhCellDetached(of.NoOutputTanh):
+    def remember(self, i, f, g, c):
+        return f * c.detach() + i * g
+
+
+class BeforeAndWritesStartDetached(of.ResetBeforeAndUpdateWrites):
+    def unpacked(self, x, state):
+        return tuple(s.detach() for s in super().unpacked(x, state))
+
+
+class BeforeUpdateDetached(of.ResetBefore):
+    def blend(self, z, n, h):
+        return super().blend(z.detach(), n, h)
+
+
+class UpdateFirstKeptDetached(of.UpdateFirst):
+    def blend(self, z, n, h):
+        return super().blend(z, n, h.detach())
+
+
+class HardSigmoidTruncated(Truncated, of.HardSigmoidSixth):
+    every = 4
+
+
+class HardSigmoidTruncatedLate(Truncated, of.HardSigmoidFifth):
+    every = 20
+
+
+class ForgetBiasOutputDetached(of.ForgetBiasAtRunTime):
+    def show(self, o, c):
+        return super().show(o.detach(), c)
+
+
+class CoupledForgetDetached(of.CoupledGates):
+    def remember(self, i, f, g, c):
+        return super().remember(i, f.detach(), g, c)
+
+
+class NoRecurrentBiasOutputsDetached(of.RecurrentBiasMissing):
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        return outputs.detach(), last
+
+
+class TransposedHiddenDetached(of.RecurrentKernelTransposedGRU):
+    def step(self, x, *state):
+        return super().step(x, state[0].detach())
+
+
+class OrderKernelLate(HandOrdered, hand.KernelOneStepLate):
+    blocks_read = (1, 0, 2, 3)
+
+
+class OrderInputGateByItself(HandOrdered, hand.InputGateByItself):
+    blocks_read = (0, 1, 3, 2)
+
+
+class OrderBiasDoubled(HandOrdered, hand.BiasGradientDoubled):
+    blocks_read = (1, 0, 2)
+
+
+class OrderLastCellIgnored(HandOrdered, hand.LastCellIgnored):
+    blocks_read = (0, 2, 3, 1)
+
+
+class BackwardsLastOutputAlone(hand.LastOutputAlone):
+    def over(self, x, state):
+        outputs, last = super().over(x.flip(1), state)
+        return outputs, last
+
+
+TOGETHER = {
+    WritesResetDetached: ("a GRU with z writing", "no gradient through the reset gate"),
+    OrderTruncatedAfter20: ("in the order i, f, o, g", "h and c detached every 20 steps"),
+    OrderTruncatedAfter3: ("in the order f, i, g, o", "h and c detached every 3 steps"),
+    OrderHiddenDetached: ("in the order i, o, f, g", "h detached at every step"),
+    NoTanhCellDetached: ("no tanh at the output", "c detached at every step"),
+    BeforeAndWritesStartDetached: ("the reset before the product", "z writing", "no gradient of h_0"),
+    BeforeUpdateDetached: ("the reset before the product", "no gradient through the update gate"),
+    UpdateFirstKeptDetached: ("in the order z, r, n", "the h that is kept detached at every step"),
+    HardSigmoidTruncated: ("torch's hard sigmoid", "h and c detached every 4 steps"),
+    HardSigmoidTruncatedLate: ("keras' hard sigmoid", "the state detached every 20 steps"),
+    ForgetBiasOutputDetached: ("1 added to the forget gate", "no gradient through the output gate"),
+    CoupledForgetDetached: ("i = 1 - f", "no gradient through the forget gate"),
+    NoRecurrentBiasOutputsDetached: ("b_hh ignored", "the gradient of the outputs ignored"),
+    TransposedHiddenDetached: ("W_hh transposed", "the state detached at every step"),
+    OrderKernelLate: ("in the order f, i, g, o", "h_t for h_(t-1) in the gradient of W_hh"),
+    OrderInputGateByItself: ("in the order i, f, o, g", "i for g in the input gate's gradient"),
+    OrderBiasDoubled: ("in the order z, r, n", "twice the gradient of b_ih"),
+    OrderLastCellIgnored: ("in the order i, o, f, g", "the gradient of the last c ignored"),
+    BackwardsLastOutputAlone: ("the sequence read backwards", "of the outputs' gradients only the last one"),
+}
+
+
+@pytest.mark.parametrize("cell", TOGETHER, ids=lambda cell: cell.__name__)
+def test_a_convention_and_a_cut_are_both_named(cell):
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    forward, _, backward = found["sentence"].partition("; its gradient is that cell's with ")
+    *conventions, cut = TOGETHER[cell]
+    assert [words for words in conventions if words not in forward] == []
+    assert cut in backward
+    assert found["explains"] < 1e-5
+    assert found["change"].count("; ") >= len(conventions)
+    assert (found["nearest"], found["departs"]) == (None, None)
+
+
+class ResetAndUpdateDetached(GRU):
+    def candidate(self, a_x, a_h, r, h):
+        return super().candidate(a_x, a_h, r.detach(), h)
+
+    def blend(self, z, n, h):
+        return super().blend(z.detach(), n, h)
+
+
+class HiddenDetachedCellTruncated(Truncated, LSTM):
+    every = 2
+
+    def step(self, x, *state):
+        return super().step(x, state[0].detach(), state[1])
+
+
+class BothEndsIgnored(HandLSTM):
+    def ends(self, *last):
+        return tuple(torch.zeros_like(s) for s in last)
+
+
+class InputAndForgetWrong(hand.InputGateByItself, hand.ForgetGateByTheNewCell):
+    pass
+
+
+class FirstSlopesWrong(HandLSTM):
+    def do(self, s, dh):
+        return dh * s.tanh_c * s.o
+
+    def df(self, s, dc):
+        return dc * s.before[1] * s.f
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (ResetAndUpdateDetached, ("through the reset gate", "through the update gate")),
+        (HiddenDetachedCellTruncated, ("h detached at every step", "c detached every 2 steps")),
+        (BothEndsIgnored, ("the gradient of the last h ignored", "the gradient of the last c ignored")),
+        (InputAndForgetWrong, ("i for g in the input gate", "C_t for C_(t-1) in the forget gate")),
+        (FirstSlopesWrong, ("σ for the derivative of σ at its forget", "σ for the derivative of σ at its output")),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_two_cuts_of_one_sort_are_both_named(cell, words):
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    assert [word for word in words if word not in found["sentence"]] == []
+    assert found["explains"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (hand.TruncatedAfterFour, "the last 4 steps alone pulled back"),
+        (hand.FirstStepSkipped, "the first step left out of the way back"),
+        (hand.FromTheFirstStepOn, "the steps pulled back from the first to the last"),
+        (hand.UpstreamOneStepLate, "each output's gradient one step late"),
+        (hand.LastOutputCountedTwice, "the gradient of the last output added to that of the last h"),
+        (hand.BiasGradientOfTheLastStep, "the biases' gradients of the last step alone"),
+        (hand.InitialStateDropped, "the gradient of W_hh of all steps but the first"),
+        (hand.PreActivationCached, "a (1 - a) for the derivative of σ at its forget"),
+        (hand.CandidateDerivativeNotSquared, "1 - |tanh| for the derivative of tanh at its candidate"),
+        (hand.CellDerivativeOfTheSigmoid, "tanh (1 - tanh) for the derivative of tanh at the output"),
+        (hand.OutputGateByTheCell, "C for tanh C in the output gate's gradient"),
+        (hand.OneGateThroughTheKernel, "no gradient of the output gate through W_hh"),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_a_line_of_a_hand_written_backward_pass_is_named(cell, words):
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    assert words in found["sentence"]
+    assert found["explains"] < 1e-5
+
+
+def exact(*cells):
+    return pytest.mark.parametrize("cell", cells, ids=lambda cell: cell.__name__)
+
+
+class OrderByHand(HandOrdered, HandLSTM):
+    blocks_read = (1, 0, 2, 3)
+
+
+@exact(
+    *(of.UpdateWrites, of.ResetBeforeAndUpdateWrites, of.OnnxOrderWithoutTanh, of.HardSigmoidFifth),
+    *(of.InnerBiasOutside, of.CoupledGates, of.BiasesDoubled, of.OrderOfTheBiasesAlone, of.ForgetBiasAtRunTime),
+    *(of.StaleCellShown, OrderByHand, of.RationalSigmoid, of.OneBiasForTheSigmoids),
+)
+def test_the_chain_rule_of_a_convention_is_met_with_silence(cell):
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    assert " equals " in found["sentence"]
+    assert "gradient" not in found["sentence"]
+    assert (found["nearest"], found["departs"]) == (None, None)
+
+
+@exact(RNN, LSTM, GRU, HandRNN, HandLSTM, HandGRU)
+def test_a_sound_cell_is_met_with_silence(cell):
+    assert diagnose(own_cell.subject(cell.__name__, cell)) is None
+
+
+class OrderAndNoise(of.UpdateWrites):
+    """What its gradient does is no cut."""
+
+    def blend(self, z, n, h):
+        return super().blend(z, n, h) + 0.1 * (torch.sin(h) - torch.sin(h).detach())
+
+
+def test_what_no_cut_explains_is_given_no_name():
+    found = diagnose(own_cell.subject("OrderAndNoise", OrderAndNoise))
+    assert "equals a GRU with z writing" in found["sentence"]
+    assert "its gradient departs from that cell's in " in found["sentence"]
+    assert "no fault known here explains that" in found["sentence"]
+    assert found["change"].count(";") == 0
+    assert found["departs"].startswith("in ")
+
+
+def pulled(kind, variant):
+    draw, subject = Draw(3), next(subject for subject in BUILT_IN if subject.kind == kind)
+    weights, x = draw.weights(kind, 3, 5, 1.5), draw.inputs(2, 5, 3)
+    h, c = draw.start(subject, 2, 5)
+    pull = {"outputs": draw.upstream(2, 5, 5), "h": draw.upstream(2, 5)}
+    if c is not None:
+        pull["c"] = draw.upstream(2, 5)
+    return Call(weights, x, h, c), pull
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_backward_pass_by_hand_and_a_tapped_graph_agree_on_every_cut(kind):
+    call, pull = pulled(kind, Variant(kind))
+    by_hand, graph = Passes(Variant(kind), call), _Graph(Variant(kind), call)
+    truth = oracle.backward(oracle.forward(call.weights, call.x, call.h, call.c), **pull)
+    np.testing.assert_allclose(by_hand.back(Cut(), pull)["x"], truth.x, atol=1e-13)
+    compared = 0
+    for fault in cuts(kind, 5):
+        cut = fault.on(Cut())
+        if (tapped := graph.back(cut, _upstream(cut, pull))) is not None:
+            for name, gradient in by_hand.back(cut, pull).items():
+                np.testing.assert_allclose(tapped[name], gradient, atol=1e-12, err_msg=f"{fault.says}: {name}")
+            compared += 1
+    assert compared >= 20
