@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,11 +93,14 @@ def read(arrays: Mapping[str, NDArray[np.floating]], layout: Layout) -> Weights:
     """The canonical weights that a layout's arrays hold, in float64."""
     taken = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
 
+    @cache
+    def stacked(name: str) -> list[Array]:
+        return np.split(taken[name], len(layout.order), axis=_stacking(layout, name))
+
     def of(name: str, gate: str) -> Array:
         if "{}" in name:
             return taken[name.format(layout.letter(gate))]
-        blocks = np.split(taken[name], len(layout.order), axis=_stacking(layout, name))
-        return blocks[layout.order.index(gate)]
+        return stacked(name)[layout.order.index(gate)]
 
     blocks = {}
     for gate in GATES[layout.kind]:
