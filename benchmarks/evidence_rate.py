@@ -19,6 +19,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+from fixtures import devices
+
 GAPS, BIASES = (5, 10, 20, 40, 80), (0.0, 1.0, 2.0, 3.0, 5.0)
 ROOT = Path(__file__).parents[1]
 
@@ -73,7 +75,7 @@ def the_documented_way():
 
 def the_gates_way(folder):
     """A worker of the gate: what it trains of the configurations is in the folder when it ends."""
-    from fixtures import devices, store
+    from fixtures import store
     from fixtures.store import Planned, Store
 
     devices.settle_environment()
@@ -119,10 +121,10 @@ def main():
         return the_documented_way()
     if arguments.role == "gate":
         return the_gates_way(arguments.folder)
-    one_thread = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    of_a_worker = devices.ENVIRONMENT | os.environ
     runs = len(configurations())
     with tempfile.TemporaryDirectory() as folder:
-        ours = timed(["--as", "gate", "--folder", folder], one_thread, arguments.workers)
+        ours = timed(["--as", "gate", "--folder", folder], of_a_worker, arguments.workers)
         print(f"the gate's way:      {runs} runs decided in {ours:6.1f} s, {runs / ours:.2f} per second", flush=True)
         where_the_time_goes(folder)
     notebook = timed(["--as", "documented"])
