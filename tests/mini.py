@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,20 @@ class Project:
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Pytest in a process group of its own, at the moment at which `test_waits` hangs."""
+        """Pytest in a process group of its own, at the moment at which `test_waits` hangs.
+
+        It heeds SIGINT, which a process that was started in the background passes on as one to be ignored.
+        """
         command = [sys.executable, "-m", "pytest", *arguments]
         with self.write("output", "").open("w") as output:
-            process = subprocess.Popen(command, cwd=self.path, stdout=output, stderr=output, start_new_session=True)
+            process = subprocess.Popen(
+                command,
+                cwd=self.path,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            )
             try:
                 until((self.path / "waiting").exists)
                 yield process
