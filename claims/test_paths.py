@@ -272,4 +272,4 @@ def test_the_highway_is_one_of_the_paths(lstm64, draw, tolerance, evidence):
     evidence.close_gradient(
         "the others - indirect terms of the cell", rest, whole - highway, within, np.abs(whole).max()
     )
-    evidence.at_least("largest indirect term", np.abs(rest).max(), 0.01)
+    evidence.at_least("largest indirect term, far beyond rounding", np.abs(rest).max(), 1e6 * within)
