@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -14,6 +15,11 @@ from typing import Any
 import jsonschema
 
 from report import page
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+"""A Chromium of the machine's own, for tests that look at a page in it."""
+NO_CHROMIUM = f"no Chromium on this machine: none of {', '.join(BROWSERS)}"
 
 SUBJECTS = ("reference.LSTM", "torch.nn.LSTM")
 DTYPES = ("float32", "float64")

@@ -6,7 +6,6 @@ does in any of them, it may write nothing to the console and ask for nothing but
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import changed_document, environment, everywhere, in_pytest_html, sample_document
+from documents import CHROMIUM, NO_CHROMIUM, changed_document, environment, everywhere, in_pytest_html, sample_document
 
 from report import page as report
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: make test installs it")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: make test installs it")
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no Chromium on this machine: none of {', '.join(NAMES)}")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
 ROOT = Path(report.__file__).parents[1]
 GREEN = ["carousel.preserves-cell", "carousel.indefinitely", "carousel.half", "reach.printed", "reach.recall"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from html import escape, unescape
 from pathlib import Path
 
 import pytest
+from documents import CHROMIUM, NO_CHROMIUM
 
 from report.rows import full, shorten
 
@@ -37,16 +37,15 @@ def test_only_rows_like_all_others_are_shortened():
 
 
 def test_a_browser_writes_the_rows_out(tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("there is no browser")
+    if CHROMIUM is None:
+        pytest.skip(NO_CHROMIUM)
     page, rows = a_page()
     show = "<pre id=shown></pre><script>shown.textContent = document.querySelector('#data-container').dataset.jsonblob"
     (tmp_path / "page.html").write_text(
         f"<!doctype html><meta charset=utf-8>{shorten(page)}{show}</script>", encoding="utf-8"
     )
     command = [
-        browser,
+        CHROMIUM,
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
