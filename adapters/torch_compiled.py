@@ -1,7 +1,8 @@
 """torch.nn's cells compiled by torch.compile, a step at a time. Needs a C++ compiler on a CPU.
 
 torch.compile leaves torch.nn's layers alone: it breaks the graph before them and runs them eagerly. What it compiles is
-the cell. Each combination of size 1, number format and "needs a gradient" is compiled anew, some seconds each.
+the cell. Sizes of input and state are compiled in, so each pair of them is compiled anew, for each number format, with a
+gradient and without; some seconds each.
 """
 
 from __future__ import annotations
@@ -39,14 +40,24 @@ STEPS: dict[type[nn.RNNBase], Any] = {
 
 
 def _stepped(module: nn.RNNBase, kind: type[nn.RNNBase], x: Tensor, state: Any) -> Any:
-    states, learnt, outputs = tuple(s[0] for s in initial_state(module, x, state)), parameters(module), []
-    with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=64):
+    steps, *rest = _alike(x.transpose(0, 1), *parameters(module), *(s[0] for s in initial_state(module, x, state)))
+    learnt, states, outputs = rest[:4], tuple(rest[4:]), []
+    with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=1000, accumulated_recompile_limit=1000):
         warnings.simplefilter("ignore")  # the compiler's own
-        for t in range(x.shape[1]):
-            states = STEPS[kind](x[:, t], *states, *learnt)
+        for x_t in steps:
+            states = STEPS[kind](x_t, *states, *learnt)
             outputs.append(states[0])
     layered = tuple(s[None] for s in states)
     return torch.stack(outputs, 1), layered if len(layered) == 2 else layered[0]
+
+
+def _alike(*tensors: Tensor) -> list[Tensor]:
+    """Contiguous copies, all of them or none to be differentiated: what else differs would be compiled anew."""
+    copies = [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
+    if any(copy.requires_grad for copy in copies):
+        zero = sum(copy.flatten()[:0].sum() for copy in copies)
+        copies = [copy if copy.requires_grad else copy + zero for copy in copies]
+    return copies
 
 
 class CompiledRNN(nn.RNN):

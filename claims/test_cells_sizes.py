@@ -54,9 +54,7 @@ def test_forward_and_backward_are_the_equations_whatever_the_numbers(cell, draw,
     if c is not None:
         check("C_0 = 0", c=zero(c))
         check("h_0 = 0, C_0 = 0", h=zero(h), c=zero(c))
-        peeping = [gate for gate, block in weights.blocks.items() if block.P is not None]
-        peep_less = weights.change(*peeping, P=lambda P: P / plenty) if peeping else weights
-        check("C_0 far from 0", peep_less, c=plenty * c)
+        check("C_0 far from 0", hardly_peeping(weights), c=plenty * c)
     check("x = 0, h_0 = 0", x=zero(x), h=zero(h))
     check("all of it 0", x=zero(x), h=zero(h), c=None if c is None else zero(c))
     check("x > 0", x=abs(x))
@@ -87,7 +85,16 @@ def remembering(cell, draw):
     if cell.kind == "rnn":
         blank = weights.change(W_h=lambda W: np.eye(len(W)), b_x=np.zeros_like, b_h=np.zeros_like)
         return blank, x / 1024, h / 64, c
-    return weights.pin(**{"forget" if cell.has_cell_state else "update": 6.0}), x, h, c
+    return hardly_peeping(weights).pin(**{"forget" if cell.has_cell_state else "update": 6.0}), x, h, c
+
+
+def hardly_peeping(weights):
+    """Weights whose peepholes, where there are any, are too weak for a large cell to feed its gates back to itself.
+
+    Such a loop may amplify a rounding error at each step, and then no limit tells a wrong cell from a sound one.
+    """
+    peeping = [gate for gate, block in weights.blocks.items() if block.P is not None]
+    return weights.change(*peeping, P=lambda P: P / 2**12) if peeping else weights
 
 
 def parity(cell, draw, tolerance, evidence, weights, x, h, c, at):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn, sigmoid, tanh
 
-from fixtures.subjects import Net, ReferenceNet, States, Subject, TorchNet, step_through
+from fixtures.subjects import Net, ReferenceNet, States, Subject, TorchNet, copy_into, step_through
 from reference import cells, oracle
 from reference.weights import GATES, Array, Block, Weights, has_cell_state
 
@@ -236,6 +236,10 @@ class OracleNet:
         self.parameters: dict[str, Tensor] = {
             name: torch.tensor(p, dtype=dtype, requires_grad=True) for name, p in weights.parameters().items()
         }
+
+    def load(self, weights: Weights) -> None:
+        for name, array in weights.parameters().items():
+            copy_into(self.parameters[name], torch.tensor(array))
 
     def weights(self) -> Weights:
         return self.canonical({name: p.detach().double().numpy() for name, p in self.parameters.items()})

@@ -123,8 +123,15 @@ class OneBias(OtherPath):
 
     def __init__(self, kind: str, weights: Weights, dtype: torch.dtype, device: str) -> None:
         super().__init__(kind, weights, dtype, device)
+        self.sum_up(weights)
+
+    def load(self, weights: Weights) -> None:
+        super().load(weights)
+        self.sum_up(weights)
+
+    def sum_up(self, weights: Weights) -> None:
         with torch.no_grad():
-            kept = weights.hidden_size * 2 if kind == "gru" else len(self.parameters["bias_hh"])
+            kept = weights.hidden_size * 2 if weights.kind == "gru" else len(self.parameters["bias_hh"])
             self.parameters["bias_ih"][:kept] += self.parameters["bias_hh"][:kept]
             self.parameters["bias_hh"][:kept] = 0
 
