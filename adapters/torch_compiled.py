@@ -1,8 +1,8 @@
 """torch.nn's cells compiled by torch.compile, a step at a time. Needs a C++ compiler on a CPU.
 
 torch.compile leaves torch.nn's layers alone: it breaks the graph before them and runs them eagerly. What it compiles is
-the cell. Sizes of input and state are compiled in, so each pair of them is compiled anew, for each number format, with a
-gradient and without; some seconds each.
+the cell. The sizes of input and state are compiled in, so each pair of them is compiled anew, for each number format,
+with a gradient and without; some seconds each.
 """
 
 from __future__ import annotations

@@ -19,17 +19,13 @@ from test_adapters import ADAPTERS
 
 from adapters import conventions
 
-OF_JAX = ("flax_linen", "haiku_cells", "equinox_cells")
-LEFT_OUT = ("torch_compiled",)
-"""Compiles anew for each size, and reaches its own limit of 64 compilations before the gate is through."""
+COMPILE = ("torch_compiled", "flax_linen", "haiku_cells", "equinox_cells")
+"""Compile each of some hundred sizes anew, and take the longest."""
 
 XLA = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
-"""jax compiles each of some 300 sizes anew: so in a quarter of the time. Parity itself is tested without them."""
+"""jax compiles in a quarter of the time with these. Parity itself is tested without them."""
 
-GATES = [
-    (module, name) for module, name in ADAPTERS if module not in LEFT_OUT and (module not in OF_JAX or name != "RNN")
-]
-GATES.sort(key=lambda gate: gate[0] not in OF_JAX)  # the longest first
+GATES = sorted(ADAPTERS, key=lambda gate: gate[0] not in COMPILE)
 PATIENCE = 1800.0
 
 

@@ -31,9 +31,6 @@ MODULES = {
     "haiku_cells": "LSTM GRU",
 }
 ADAPTERS = [(module, name) for module, names in MODULES.items() for name in names.split()]
-SLOW = "torch_compiled"
-"""Compiles anew for each format, and for each size of 1; so it is asked less."""
-
 OTHERWISE = {
     ("keras3", "gru"): {"reset"},
     ("haiku_cells", "lstm"): {"at_run_time"},
@@ -94,8 +91,6 @@ def limit(dtype, fan_in, steps, truth):
 @pytest.mark.parametrize("given", [True, False], ids=["state", "no-state"])
 @pytest.mark.parametrize(("B", "T", "D", "H"), [(3, 5, 4, 7), (1, 1, 2, 3)])
 def test_states_are_the_oracles(module, name, dtype, given, B, T, D, H):
-    if module == SLOW and (B == 1 or not given):
-        pytest.skip("asked once")
     cell, draw = adapter(module, name, D, H), Draw(3)
     if dtype not in cell.dtypes:
         pytest.skip(f"{module} computes in {' and '.join(cell.dtypes)}")
@@ -118,8 +113,6 @@ def test_states_are_the_oracles(module, name, dtype, given, B, T, D, H):
 @pytest.mark.parametrize("ends", ["outputs h c", "h", "c"])
 def test_gradients_are_the_oracles(module, name, dtype, ends):
     B, T, D, H = 3, 5, 4, 7
-    if module == SLOW and ends != "outputs h c":
-        pytest.skip("asked once")
     cell, draw = adapter(module, name, D, H), Draw(5)
     if dtype not in cell.dtypes:
         pytest.skip(f"{module} computes in {' and '.join(cell.dtypes)}")
@@ -168,7 +161,7 @@ def test_weights_can_be_loaded_anew(name):
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_conventions_are_the_documented_ones_but_for_what_is_known(module):
-    if module == SLOW:
+    if module == "torch_compiled":
         pytest.skip("torch.nn's parameters, and compiled; `make conventions` measures it")
     if (reason := conventions.why_not(module)) is not None:
         pytest.skip(reason)
