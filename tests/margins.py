@@ -1,9 +1,9 @@
 """How far sound cells stay inside the suite's tolerances, and how far numerical faults lie outside them.
 
-    python -m tests.margins                three draws, a few minutes on one processor
+    python -m tests.margins                three draws, half an hour on one processor
     python -m tests.margins --draws 25     every claim that takes a draw, and sizes from 1 to 200, over 25 draws: all of
-                                           «no false alarms», an hour on one processor; status 1 if a claim holds
-                                           anything against a sound cell
+                                           «no false alarms», three hours on one processor; status 1 if a claim
+                                           holds anything against a sound cell
     python -m tests.margins --draws 25 --cell adapters.keras3:LSTM    the same of other cells that are held to be sound
 
 Draws count from 0, which is the gate's own. Draws alternate between one thread and two; sizes are tried with both.
