@@ -115,6 +115,14 @@ class OrderOfTheBiasesAlone(Ordered, LSTM):
     W_x, W_h = Relaid.W_x, Relaid.W_h
 
 
+@fault("bias-layout", "cells.step-parity", "the blocks of b_hh alone in the order update, reset, candidate")
+class OrderOfTheRecurrentBiasAlone(Relaid, GRU):
+    """The blocks of b_hh are read as z, r, n, those of the others as r, z, n."""
+
+    def b_h(self):
+        return reordered(self.bias_hh_l0, 1, 0, 2)
+
+
 @fault("gate-order", "cells.step-parity")
 class InterleavedUnits(Relaid, LSTM):
     """Rows are read unit by unit, the four gates of one unit side by side."""

@@ -276,6 +276,26 @@ class StateInHalf(LSTM):
 
 
 @fault("dtype-mix", "cells.step-parity", "bfloat16")
+class StateReadInBfloat16(GRU):
+    """Each step reads the state rounded to bfloat16, and what is returned is not rounded."""
+
+    def step(self, x, *state):
+        return super().step(x, *(_passing(s, s.bfloat16()) for s in state))
+
+
+@fault("dtype-mix", "cells.step-parity", "bfloat16 kernels and the forget bias added at run time")
+class KernelsInBfloat16AndForgetBias(LSTM):
+    """Kernels are rounded to bfloat16, and 1 is added to the forget gate."""
+
+    def of_input(self, x):
+        i, f, g, o = (x @ _passing(self.weight_ih_l0, self.weight_ih_l0.bfloat16()).T + self.bias_ih_l0).chunk(4, -1)
+        return i, f + 1, g, o
+
+    def of_state(self, h):
+        return (h @ _passing(self.weight_hh_l0, self.weight_hh_l0.bfloat16()).T + self.bias_hh_l0).chunk(4, -1)
+
+
+@fault("dtype-mix", "cells.step-parity", "bfloat16")
 class ProductsInBfloat16(GRU):
     """The recurrent product takes operands in bfloat16."""
 
