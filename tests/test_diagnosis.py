@@ -28,7 +28,7 @@ from fixtures.diagnosis import diagnose, probing
 from fixtures.subjects import BUILT_IN, ReferenceNet, Subject, TorchNet
 from reference import cells, layouts
 from reference.weights import Weights
-from tests.faults import equations, sizes
+from tests.faults import backward, equations, sizes
 
 SINGLES = {
     "NoOutputTanh": "no tanh at the output",
@@ -334,6 +334,9 @@ def test_ways_of_calling_and_computing_are_named(subject: Subject, words: str) -
     [
         (equations.OrderOfTheRecurrentBiasAlone, "the blocks of its b_hh alone in the order z, r, n"),
         (sizes.StateReadInBfloat16, "its state rounded to bfloat16 before each step"),
+        (backward.CutEvery200, "backward one with h and c detached every 200 steps"),
+        (backward.TruncatedAfterHundred, "backward one with the last 100 steps alone pulled back"),
+        (equations.CellLeaksAMillionth, "0.999999 times the cell that is kept"),
     ],
 )
 def test_a_faulty_cells_convention_is_named(cell: type[nn.Module], words: str) -> None:

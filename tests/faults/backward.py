@@ -632,6 +632,18 @@ class WindowOf64(LSTM):
         return super().over(x, tuple(s.detach() for s in state) if x.shape[1] > 64 else state)
 
 
+@fault("truncated-bptt", "cells.every-size", "h and c detached every 200 steps")
+class CutEvery200(LSTM):
+    """The state is cut out of the graph after every 200 steps."""
+
+    def over(self, x, state):
+        outputs = []
+        for part in x.split(200, 1) if x.shape[1] else [x]:
+            shown, state = super().over(part, tuple(s.detach() for s in state) if outputs else state)
+            outputs.append(shown)
+        return torch.cat(outputs, 1), state
+
+
 @fault("truncated-bptt", "cells.every-size")
 class TruncatedAfter256(HandRNN):
     """Gradients go back 256 steps, counted from the end."""

@@ -278,6 +278,14 @@ class RecurrentBranchSkippedWithoutState(LSTM):
 # Equations
 
 
+@fault("clip", "cells.step-parity", "0.999999 times the cell that is kept")
+class CellLeaksAMillionth(LSTM):
+    """A millionth of the cell is lost at each step."""
+
+    def remember(self, i, f, g, c):
+        return super().remember(i, f, g, (1 - 1e-6) * c)
+
+
 @fault("output-tanh-missing", "cells.step-parity", "output tanh missing")
 class NoOutputTanh(LSTM):
     """h = o C."""

@@ -59,6 +59,27 @@ class OddUnitsLost(GRU):
 
 
 @fault("size-limit", "cells.every-size")
+class LastOfSixtyFourStepsRepeats(GRU):
+    """Where the steps are a multiple of 64, the last one reads the input before it."""
+
+    def over(self, x, state):
+        steps = x.shape[1]
+        return super().over(torch.cat([x[:, :-1], x[:, -2:-1]], 1) if steps and steps % 64 == 0 else x, state)
+
+
+@fault("size-limit", "cells.sequence-parity")
+class CellLostAfter1024Steps(LSTM):
+    """After 1024 steps the cell begins anew."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x[:, :1024], state)
+        if x.shape[1] <= 1024:
+            return outputs, last
+        more, last = super().over(x[:, 1024:], (last[0], torch.zeros_like(last[1])))
+        return torch.cat([outputs, more], 1), last
+
+
+@fault("size-limit", "cells.every-size")
 class RowsBeyond64Lost(LSTM):
     """Rows of the batch beyond the 64th have no input."""
 
