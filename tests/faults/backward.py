@@ -270,6 +270,15 @@ class CutEveryThirtyTwo(LSTM):
         return torch.cat(outputs, 1), state
 
 
+@fault("detached-path", "cells.gradient-parity", "no gradient of the candidate through W_hh")
+class HiddenDetachedInTheCandidate(GRU):
+    """The candidate's recurrent product takes a state that is cut out of the graph."""
+
+    def of_state(self, h):
+        r, z, _ = super().of_state(h)
+        return r, z, super().of_state(h.detach())[2]
+
+
 @fault("detached-path", "cells.gradient-parity")
 class HiddenStateDetached(LSTM):
     """The hidden state is cut out of the graph between steps."""
