@@ -334,6 +334,8 @@ def test_ways_of_calling_and_computing_are_named(subject: Subject, words: str) -
     [
         (equations.OrderOfTheRecurrentBiasAlone, "the blocks of its b_hh alone in the order z, r, n"),
         (sizes.StateReadInBfloat16, "its state rounded to bfloat16 before each step"),
+        (sizes.CellStoredInBfloat16, "c rounded to bfloat16 after h was computed from it"),
+        (backward.RecurrentBiasOfTheLastStep, "backward one with the gradient of b_hh of the last step alone"),
         (backward.HiddenDetachedInTheCandidate, "backward one with no gradient of the candidate through W_hh"),
         (backward.CutEvery200, "backward one with h and c detached every 200 steps"),
         (backward.TruncatedAfterHundred, "backward one with the last 100 steps alone pulled back"),

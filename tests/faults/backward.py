@@ -270,6 +270,19 @@ class CutEveryThirtyTwo(LSTM):
         return torch.cat(outputs, 1), state
 
 
+@fault("bwd-bias", "cells.gradient-parity", "the gradient of b_hh of the last step alone")
+class RecurrentBiasOfTheLastStep(RNN):
+    """Only the last step's share of the gradient of b_hh is returned."""
+
+    def over(self, x, state):
+        self.left = x.shape[1]
+        return super().over(x, state)
+
+    def of_state(self, h):
+        self.left -= 1
+        return (h @ self.weight_hh_l0.T + (self.bias_hh_l0.detach() if self.left else self.bias_hh_l0),)
+
+
 @fault("detached-path", "cells.gradient-parity", "no gradient of the candidate through W_hh")
 class HiddenDetachedInTheCandidate(GRU):
     """The candidate's recurrent product takes a state that is cut out of the graph."""

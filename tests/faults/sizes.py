@@ -304,6 +304,15 @@ class StateReadInBfloat16(GRU):
         return super().step(x, *(_passing(s, s.bfloat16()) for s in state))
 
 
+@fault("dtype-mix", "cells.step-parity", "bfloat16")
+class CellStoredInBfloat16(LSTM):
+    """The hidden state shows the exact cell, which is stored in bfloat16 afterwards."""
+
+    def step(self, x, *state):
+        h, c = super().step(x, *state)
+        return h, _passing(c, c.bfloat16())
+
+
 @fault("dtype-mix", "cells.step-parity", "bfloat16 kernels and the forget bias added at run time")
 class KernelsInBfloat16AndForgetBias(LSTM):
     """Kernels are rounded to bfloat16, and 1 is added to the forget gate."""
