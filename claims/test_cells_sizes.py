@@ -12,7 +12,7 @@ from reference import oracle
 # which no layout can tell apart by its shape; and several large at once. The two number formats take turns.
 SIZES = [
     *((batch, 2, 3, 5) for batch in (1, 2, 4, 8, 16, 33, 64, 65, 127, 128, 200, 257, 513, 1025)),
-    *((2, steps, 3, 5) for steps in (2, 3, 4, 6, 8, 16, 33, 65, 101, 513)),
+    *((2, steps, 3, 5) for steps in (2, 3, 4, 6, 8, 16, 33, 64, 101, 513)),
     *((2, 2, features, 5) for features in (1, 2, 8, 16, 33, 64, 128, 257, 1025)),
     *((2, 2, 3, units) for units in (2, 3, 4, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100)),
     *((2, 2, 3, units) for units in (127, 128, 200, 257)),

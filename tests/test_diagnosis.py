@@ -22,11 +22,13 @@ from planted import PLANTED
 from planted.lstm import BrokenLSTM
 from torch import nn
 
-from fixtures import diagnosis
+from fixtures import diagnosis, own_cell
+from fixtures.conventions import rounded
 from fixtures.diagnosis import diagnose, probing
 from fixtures.subjects import BUILT_IN, ReferenceNet, Subject, TorchNet
 from reference import cells, layouts
 from reference.weights import Weights
+from tests.faults import backward, equations, sizes
 
 SINGLES = {
     "NoOutputTanh": "no tanh at the output",
@@ -125,6 +127,10 @@ def forget_bias(weights: Weights) -> Weights:
     return weights.change("forget", b_x=lambda b: b + 1)
 
 
+def low_kernels(weights: Weights) -> Weights:
+    return weights.change(W_x=lambda W: rounded(W, "bfloat16"), W_h=lambda W: rounded(W, "bfloat16"))
+
+
 IFOG = in_order("input", "forget", "output", "candidate")
 FIGO = in_order("forget", "input", "candidate", "output")
 ZRN = in_order("update", "reset", "candidate")
@@ -193,6 +199,10 @@ PAIRS = {
     "order and hard sigmoid": (loading(PLANTED["HardSigmoid"], FIGO), ("f, i, g, o", "torch's hard sigmoid")),
     "order and clipping": (loading(PLANTED["ClippedCell"], FIGO), ("f, i, g, o", "clipped to ±50")),
     "order and half cell": (loading(PLANTED["CellInHalf"], FIGO), ("f, i, g, o", "c kept in float16")),
+    "hard sigmoid and low kernels": (loading(PLANTED["HardSigmoid"], low_kernels),
+                                     ("torch's hard sigmoid", "its kernels rounded to bfloat16")),
+    "forget bias and low kernels": (loading(SOUND["torch.nn.LSTM"], lambda w: forget_bias(low_kernels(w))),
+                                    ("1 added to the forget gate", "its kernels rounded to bfloat16")),
     "order and state": (calling(loading(SOUND["torch.nn.LSTM"], IFOG), CellFirst), ("i, f, o, g", "order (c, h)")),
     "order and initial state": (calling(loading(SOUND["torch.nn.LSTM"], IFOG), FromZero),
                                 ("i, f, o, g", "initial state ignored")),
@@ -317,6 +327,39 @@ def test_ways_of_calling_and_computing_are_named(subject: Subject, words: str) -
     found = diagnose(subject)
     assert found is not None
     assert words in found["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (equations.OrderOfTheRecurrentBiasAlone, "the blocks of its b_hh alone in the order z, r, n"),
+        (sizes.StateReadInBfloat16, "its state rounded to bfloat16 before each step"),
+        (sizes.CellStoredInBfloat16, "c rounded to bfloat16 after h was computed from it"),
+        (backward.RecurrentBiasOfTheLastStep, "backward one with the gradient of b_hh of the last step alone"),
+        (backward.HiddenDetachedInTheCandidate, "backward one with no gradient of the candidate through W_hh"),
+        (backward.CutEvery200, "backward one with h and c detached every 200 steps"),
+        (backward.TruncatedAfterHundred, "backward one with the last 100 steps alone pulled back"),
+        (equations.CellLeaksAMillionth, "0.999999 times the cell that is kept"),
+    ],
+)
+def test_a_faulty_cells_convention_is_named(cell: type[nn.Module], words: str) -> None:
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    assert found is not None
+    assert words in found["sentence"]
+    assert found["explains"] < 1e-5
+
+
+def test_a_cut_that_gives_no_number_explains_none() -> None:
+    """Where a hard sigmoid saturates, a (1 - a) of the a that gives its value is not finite; torch's slope is 1/6f."""
+    found = diagnose(own_cell.subject("TorchsHardSigmoid", TorchsHardSigmoid))
+    assert found is not None
+    assert "i, f, o, g and torch's hard sigmoid" in found["sentence"]
+    assert "its gradient is that cell's" not in found["sentence"]
+
+
+class TorchsHardSigmoid(equations.CandidateLast):
+    def sigma(self, a):  # type: ignore[no-untyped-def]
+        return nn.functional.hardsigmoid(a)
 
 
 def test_kernels_that_are_exchanged_where_sizes_allow() -> None:

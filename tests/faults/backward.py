@@ -270,6 +270,28 @@ class CutEveryThirtyTwo(LSTM):
         return torch.cat(outputs, 1), state
 
 
+@fault("bwd-bias", "cells.gradient-parity", "the gradient of b_hh of the last step alone")
+class RecurrentBiasOfTheLastStep(RNN):
+    """Only the last step's share of the gradient of b_hh is returned."""
+
+    def over(self, x, state):
+        self.left = x.shape[1]
+        return super().over(x, state)
+
+    def of_state(self, h):
+        self.left -= 1
+        return (h @ self.weight_hh_l0.T + (self.bias_hh_l0.detach() if self.left else self.bias_hh_l0),)
+
+
+@fault("detached-path", "cells.gradient-parity", "no gradient of the candidate through W_hh")
+class HiddenDetachedInTheCandidate(GRU):
+    """The candidate's recurrent product takes a state that is cut out of the graph."""
+
+    def of_state(self, h):
+        r, z, _ = super().of_state(h)
+        return r, z, super().of_state(h.detach())[2]
+
+
 @fault("detached-path", "cells.gradient-parity")
 class HiddenStateDetached(LSTM):
     """The hidden state is cut out of the graph between steps."""
@@ -630,6 +652,18 @@ class WindowOf64(LSTM):
 
     def over(self, x, state):
         return super().over(x, tuple(s.detach() for s in state) if x.shape[1] > 64 else state)
+
+
+@fault("truncated-bptt", "cells.every-size", "h and c detached every 200 steps")
+class CutEvery200(LSTM):
+    """The state is cut out of the graph after every 200 steps."""
+
+    def over(self, x, state):
+        outputs = []
+        for part in x.split(200, 1) if x.shape[1] else [x]:
+            shown, state = super().over(part, tuple(s.detach() for s in state) if outputs else state)
+            outputs.append(shown)
+        return torch.cat(outputs, 1), state
 
 
 @fault("truncated-bptt", "cells.every-size")

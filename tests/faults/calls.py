@@ -239,6 +239,33 @@ class KernelTransposedOnce(LSTM):
 
 
 @fault("cache-key", "cells.new-weights")
+class KernelKeptBetweenGraphs(LSTM):
+    """A kernel transposed for calls without a graph is kept until one records."""
+
+    def of_state(self, h):
+        if torch.is_grad_enabled():
+            self.kept = None
+            return super().of_state(h)
+        if getattr(self, "kept", None) is None:
+            self.kept = self.weight_hh_l0.T.clone()
+        return (h @ self.kept + self.bias_hh_l0).chunk(4, -1)
+
+
+@fault("cache-key", "cells.new-weights")
+class KernelOfTheSwitch(GRU):
+    """Evaluation without a graph takes the kernel that was there when the layer was switched to it."""
+
+    def train(self, mode=True):
+        self.kept = None if mode else self.weight_hh_l0.detach().clone()
+        return super().train(mode)
+
+    def of_state(self, h):
+        if self.training or torch.is_grad_enabled():
+            return super().of_state(h)
+        return (h @ self.kept.T + self.bias_hh_l0).chunk(3, -1)
+
+
+@fault("cache-key", "cells.new-weights")
 class BiasesSummedOnce(RNN):
     """The two biases are added up when the layer first evaluates."""
 
@@ -265,6 +292,19 @@ class InstancesShareTheirWeights(GRU):
             if not self.training
             else super().of_state(h)
         )
+
+
+@fault("cache-key", "cells.repeatable")
+class AnswerByAddress(LSTM):
+    """Without a state and a graph, inputs at one address have one answer while the parameters stay."""
+
+    def forward(self, x, state=None):
+        if state is not None or torch.is_grad_enabled():
+            return super().forward(x, state)
+        key = (x.data_ptr(), x.shape, x.dtype, *(p._version for p in self.parameters()))
+        if getattr(self, "known", (None,))[0] != key:
+            self.known = key, super().forward(x), x
+        return self.known[1]
 
 
 @fault("cache-key", "cells.backward-later")

@@ -115,6 +115,14 @@ class OrderOfTheBiasesAlone(Ordered, LSTM):
     W_x, W_h = Relaid.W_x, Relaid.W_h
 
 
+@fault("bias-layout", "cells.step-parity", "the blocks of b_hh alone in the order update, reset, candidate")
+class OrderOfTheRecurrentBiasAlone(Relaid, GRU):
+    """The blocks of b_hh are read as z, r, n, those of the others as r, z, n."""
+
+    def b_h(self):
+        return reordered(self.bias_hh_l0, 1, 0, 2)
+
+
 @fault("gate-order", "cells.step-parity")
 class InterleavedUnits(Relaid, LSTM):
     """Rows are read unit by unit, the four gates of one unit side by side."""
@@ -268,6 +276,14 @@ class RecurrentBranchSkippedWithoutState(LSTM):
 
 
 # Equations
+
+
+@fault("clip", "cells.step-parity", "0.999999 times the cell that is kept")
+class CellLeaksAMillionth(LSTM):
+    """A millionth of the cell is lost at each step."""
+
+    def remember(self, i, f, g, c):
+        return super().remember(i, f, g, (1 - 1e-6) * c)
 
 
 @fault("output-tanh-missing", "cells.step-parity", "output tanh missing")

@@ -59,6 +59,27 @@ class OddUnitsLost(GRU):
 
 
 @fault("size-limit", "cells.every-size")
+class LastOfSixtyFourStepsRepeats(GRU):
+    """Where the steps are a multiple of 64, the last one reads the input before it."""
+
+    def over(self, x, state):
+        steps = x.shape[1]
+        return super().over(torch.cat([x[:, :-1], x[:, -2:-1]], 1) if steps and steps % 64 == 0 else x, state)
+
+
+@fault("size-limit", "cells.sequence-parity")
+class CellLostAfter1024Steps(LSTM):
+    """After 1024 steps the cell begins anew."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x[:, :1024], state)
+        if x.shape[1] <= 1024:
+            return outputs, last
+        more, last = super().over(x[:, 1024:], (last[0], torch.zeros_like(last[1])))
+        return torch.cat([outputs, more], 1), last
+
+
+@fault("size-limit", "cells.every-size")
 class RowsBeyond64Lost(LSTM):
     """Rows of the batch beyond the 64th have no input."""
 
@@ -273,6 +294,35 @@ class StateInHalf(LSTM):
     def step(self, x, *state):
         h, c = super().step(x, *state)
         return h, c.half().to(c.dtype)
+
+
+@fault("dtype-mix", "cells.step-parity", "bfloat16")
+class StateReadInBfloat16(GRU):
+    """Each step reads the state rounded to bfloat16, and what is returned is not rounded."""
+
+    def step(self, x, *state):
+        return super().step(x, *(_passing(s, s.bfloat16()) for s in state))
+
+
+@fault("dtype-mix", "cells.step-parity", "bfloat16")
+class CellStoredInBfloat16(LSTM):
+    """The hidden state shows the exact cell, which is stored in bfloat16 afterwards."""
+
+    def step(self, x, *state):
+        h, c = super().step(x, *state)
+        return h, _passing(c, c.bfloat16())
+
+
+@fault("dtype-mix", "cells.step-parity", "bfloat16 kernels and the forget bias added at run time")
+class KernelsInBfloat16AndForgetBias(LSTM):
+    """Kernels are rounded to bfloat16, and 1 is added to the forget gate."""
+
+    def of_input(self, x):
+        i, f, g, o = (x @ _passing(self.weight_ih_l0, self.weight_ih_l0.bfloat16()).T + self.bias_ih_l0).chunk(4, -1)
+        return i, f + 1, g, o
+
+    def of_state(self, h):
+        return (h @ _passing(self.weight_hh_l0, self.weight_hh_l0.bfloat16()).T + self.bias_hh_l0).chunk(4, -1)
 
 
 @fault("dtype-mix", "cells.step-parity", "bfloat16")
