@@ -209,3 +209,22 @@ def test_no_steps_leave_the_state_as_it_is(cell, draw, evidence):
     evidence.exactly("outputs", run.outputs.shape[1], 0)
     if c is not None:
         evidence.equal("C_T - C_0", run.c, c)
+
+
+@pytest.mark.claim("cells.empty-sequence")
+def test_no_steps_pass_a_gradient_on_as_it_is(cell, draw, evidence):
+    """T = 0  ⇒  ∂L/∂h_0 = ∂L/∂h_T, ∂L/∂C_0 = ∂L/∂C_T and ∂L/∂θ = 0, or the call is refused"""
+    h, c = draw.start(cell)
+    pull = {"h": draw.upstream(3, 7), "c": draw.upstream(3, 7)}
+    if c is None:
+        del pull["c"]
+    try:
+        found = cell(draw.weights(cell.kind)).gradients(draw.inputs()[:, :0], h, c, pull)[0]
+    except (RuntimeError, ValueError) as refusal:
+        evidence.at_least("letters in the refusal", len(str(refusal)), 1)
+        return
+    evidence.equal("∂L/∂h_0 - ∂L/∂h_T", found.h, pull["h"])
+    if c is not None:
+        evidence.equal("∂L/∂C_0 - ∂L/∂C_T", found.c, pull["c"])
+    for name, gradient in found.parameters.items():
+        evidence.equal(f"∂L/∂{name}", gradient, np.zeros_like(gradient))

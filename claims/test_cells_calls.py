@@ -100,18 +100,22 @@ def expanded(a):
 
 
 @pytest.mark.claim("cells.backward-twice")
-def test_a_second_backward_pass_finds_the_same(cell, draw, evidence):
-    """Two pulls of one gradient through one forward pass agree bit for bit."""
+def test_a_second_backward_pass_finds_the_same(cell, draw, tolerance, evidence):
+    """Two pulls of one gradient through one forward pass agree bit for bit, and with what backward() accumulates."""
     weights, x = draw.weights(cell.kind), draw.inputs()
     h, c = draw.start(cell)
     pull = {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7)}
-    first, between, again = cell(weights).gradients(x, h, c, pull, {"h": draw.upstream(3, 7)}, pull)
+    graph = cell(weights).record(x, h, c)
+    first, between, again = (graph.pull(one) for one in (pull, {"h": draw.upstream(3, 7)}, pull))
+    accumulated, within = graph.accumulate(pull), tolerance.gradient(cell, weights, 5)
     evidence.equal("∂L/∂x, first and again", again.x, first.x)
     evidence.equal("∂L/∂h_0, first and again", again.h, first.h)
     if c is not None:
         evidence.equal("∂L/∂C_0, first and again", again.c, first.c)
     for name, gradient in first.parameters.items():
         evidence.equal(f"∂L/∂{name}, first and again", again.parameters[name], gradient)
+        evidence.close_gradient(f"∂L/∂{name} by backward()", accumulated.parameters[name], gradient, within)
+    evidence.close_gradient("∂L/∂x by backward()", accumulated.x, first.x, within)
     evidence.at_least("|∂L/∂x| of another loss differs", np.abs(between.x - first.x).max(), 1e-3)
 
 
@@ -144,7 +148,7 @@ def test_a_backward_pass_belongs_to_its_forward_pass(cell, draw, evidence):
 
 @pytest.mark.claim("cells.new-weights")
 def test_weights_that_change_in_place_are_those_of_the_next_call(cell, draw, evidence):
-    """θ := θ' between two calls gives what a new instance with θ' gives, forward and backward"""
+    """θ := θ' between two calls, in place and from a checkpoint, gives what a new instance with θ' gives"""
     x, pull = draw.inputs(), {"outputs": draw.upstream(3, 5, 7)}
     h, c = draw.start(cell)
     loaded = cell(draw.weights(cell.kind))
@@ -153,12 +157,12 @@ def test_weights_that_change_in_place_are_those_of_the_next_call(cell, draw, evi
         lambda: loaded.run(x, h, c, training=True),
         lambda: loaded.gradients(x, h, c, pull),
     ]
-    for order in (calls, reversed(calls)):  # what is kept from one call may be dropped by the next
-        for call in order:
+    for order, by_checkpoint in ((calls, False), (reversed(calls), True)):
+        for call in order:  # what is kept from one call may be dropped by the next
             call()
         weights = draw.weights(cell.kind)
-        loaded.rewrite(weights)
         fresh = cell(weights)
+        loaded.rewrite(weights, fresh if by_checkpoint else None)
         evidence.equal("h_t of new weights", loaded.run(x, h, c).outputs, fresh.run(x, h, c).outputs)
         trained, as_new = (one.run(x, h, c, training=True).outputs for one in (loaded, fresh))
         evidence.equal("h_t of new weights, in training", trained, as_new)

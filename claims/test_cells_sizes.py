@@ -25,18 +25,15 @@ SIZES = [
 def test_forward_and_backward_are_the_equations_whatever_the_size(cell, draw, tolerance, evidence):
     """h_t, C_T, ∂L/∂x, ∂L/∂h_0, ∂L/∂C_0 and ∂L/∂θ: B, T, D and H in turn, some equal, some large together"""
     for shape in SIZES[cell.dtype == "float64" :: 2]:
-        batch, steps, features, units = shape
-        weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features)
-        parity(
-            cell,
-            draw,
-            tolerance,
-            evidence,
-            weights,
-            x,
-            *draw.start(cell, batch, units),
-            at="B {} T {} D {} H {}".format(*shape),
-        )
+        parity_at(shape, cell, draw, tolerance, evidence)
+
+
+@pytest.mark.claim("cells.every-size")
+def test_forward_and_backward_are_the_equations_with_two_threads(cell, draw, tolerance, evidence):
+    """The same with two threads, among which a kernel shares out rows, or units"""
+    with cell.threads(2):
+        for shape in ((131, 3, 9, 33), (3, 3, 140, 131)):
+            parity_at(shape, cell, draw, tolerance, evidence)
 
 
 @pytest.mark.claim("cells.every-number")
@@ -77,6 +74,14 @@ def test_forward_and_backward_are_the_equations_whatever_the_numbers(cell, draw,
     check("W_x = 0", weights.change(W_x=zero))
     check("W_h = 0", weights.change(W_h=zero))
     check("θ = 0", weights.change(W_x=zero, W_h=zero, b_x=zero, b_h=zero))
+
+
+def parity_at(shape, cell, draw, tolerance, evidence):
+    """Parity with weights, inputs and a state of batch, steps, features and units."""
+    batch, steps, features, units = shape
+    weights, x = draw.weights(cell.kind, features, units), draw.inputs(batch, steps, features)
+    h, c = draw.start(cell, batch, units)
+    parity(cell, draw, tolerance, evidence, weights, x, h, c, at="B {} T {} D {} H {}".format(*shape))
 
 
 def remembering(cell, draw):

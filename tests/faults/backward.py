@@ -482,6 +482,16 @@ class GradientsAddUp(HandRNN):
         return s.seen
 
 
+@fault("bwd-accumulate", "cells.backward-twice")
+class AddedToGradTwice(RNN):
+    """backward() adds the recurrent kernel's gradient to `.grad` twice."""
+
+    def over(self, x, state):
+        if not hasattr(self, "adds"):
+            self.adds = self.weight_hh_l0.register_post_accumulate_grad_hook(lambda W: W.grad.mul_(2))
+        return super().over(x, state)
+
+
 @fault("bwd-aliasing", "cells.backward-twice")
 class UpstreamScaledInPlace(HandLSTM):
     """The outputs' gradients are used as scratch memory."""

@@ -238,6 +238,25 @@ class KernelTransposedOnce(LSTM):
         return (h @ self.packed + self.bias_hh_l0).chunk(4, -1)
 
 
+@fault("serialization", "cells.new-weights")
+class CheckpointInAnotherOrder(GRU):
+    """A checkpoint's recurrent kernel is taken for one of z, r, n."""
+
+    def _load_from_state_dict(self, state_dict, prefix, *rest):
+        name = f"{prefix}weight_hh_l0"
+        r, z, n = state_dict[name].chunk(3)
+        super()._load_from_state_dict({**state_dict, name: torch.cat([z, r, n])}, prefix, *rest)
+
+
+@fault("serialization", "cells.new-weights")
+class CheckpointWithoutABias(LSTM):
+    """Of a checkpoint the recurrent bias is not taken over."""
+
+    def _load_from_state_dict(self, state_dict, prefix, *rest):
+        own = {f"{prefix}bias_hh_l0": self.bias_hh_l0.detach()}
+        super()._load_from_state_dict(state_dict | own, prefix, *rest)
+
+
 @fault("cache-key", "cells.new-weights")
 class KernelKeptBetweenGraphs(LSTM):
     """A kernel transposed for calls without a graph is kept until one records."""
@@ -349,6 +368,15 @@ class NoStepsNoState(GRU):
     def over(self, x, state):
         outputs, last = super().over(x, state)
         return outputs, last if x.shape[1] else tuple(torch.zeros_like(s) for s in last)
+
+
+@fault("zero-length", "cells.empty-sequence")
+class NoStepsNoGradient(LSTM):
+    """Without steps the state is a copy, cut off from the one that was handed in."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        return outputs, last if x.shape[1] else tuple(s.detach().clone() for s in last)
 
 
 @fault("uninitialised-memory", "cells.repeatable")

@@ -79,6 +79,15 @@ class CellLostAfter1024Steps(LSTM):
         return torch.cat([outputs, more], 1), last
 
 
+@fault("memory-corruption", "cells.every-size")
+class ThreadsShareOneSum(GRU):
+    """With several threads the recurrent bias is not added."""
+
+    def of_state(self, h):
+        biases = self.bias_hh_l0 if torch.get_num_threads() == 1 else 0 * self.bias_hh_l0
+        return (h @ self.weight_hh_l0.T + biases).chunk(3, -1)
+
+
 @fault("size-limit", "cells.every-size")
 class RowsBeyond64Lost(LSTM):
     """Rows of the batch beyond the 64th have no input."""
