@@ -24,6 +24,7 @@ from torch import nn
 
 from fixtures import diagnosis, own_cell
 from fixtures.conventions import rounded
+from fixtures.diagnosis import __main__ as one_diagnosis
 from fixtures.diagnosis import diagnose, probing
 from fixtures.subjects import BUILT_IN, ReferenceNet, Subject, TorchNet
 from reference import cells, layouts
@@ -509,6 +510,18 @@ def test_a_process_of_its_own_answers(spec: Callable[[str], str], monkeypatch: p
     assert killed["sentence"] == "Kills ended the process that diagnosed it, by signal 9"
     assert hanging is not None
     assert hanging["sentence"] == "Hangs did not answer the diagnosis within 1 s"
+
+
+def test_an_error_of_the_diagnosis_is_not_the_cells(
+    spec: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(subject: Subject) -> None:
+        raise ZeroDivisionError("a slope of 0")
+
+    monkeypatch.setattr(one_diagnosis, "diagnose", failing)
+    one_diagnosis.main(spec("Sound"), "cpu", str(tmp_path / "found.json"))
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["sentence"] == ("the diagnosis raised ZeroDivisionError: a slope of 0, which says nothing of Sound")
 
 
 @pytest.mark.parametrize("workers", ["0"])
