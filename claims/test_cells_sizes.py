@@ -119,10 +119,12 @@ def parity(cell, draw, tolerance, evidence, weights, x, h, c, at):
         if c is not None:
             evidence.close(f"max |C_T - oracle|{how}", run.c, tape.c[:, -1], within, at=at)
     found, truth = graph.pull(pull), oracle.backward(tape, **pull)
-    # What arrives is of order 1, and a gate's share of it is dC C σ'(a), σ' ≤ 1/4: so an error of dC grows by C / 4.
+    # What arrives is of order 1, and a gate's share of it is dC C σ'(a), times x for its kernel. σ' = σ (1 - σ) errs
+    # like a number of order 1, however small it is: so beyond a C of order 1 an error grows with C.
     least = 1.0
     if c is not None:
-        least = max(1.0, np.abs(c).max() / 4 * max(np.abs(upstream).max() for upstream in pull.values()))
+        arriving = max(np.abs(upstream).max() for upstream in pull.values())
+        least = max(1.0, (np.abs(c).max() - 4) * arriving * max(1.0, np.abs(x).max()))
     # A sum over batch and steps may cancel, so the scale is that of all kernels and biases.
     scale = max(least, *(np.abs(gradient).max() for gradient in truth.parameters.values()))
     for name, gradient in truth.parameters.items():
