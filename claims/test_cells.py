@@ -76,6 +76,7 @@ def test_gradients_are_the_chain_rule(cell, draw, tolerance, evidence):
         if c is None:
             del pulls["C_T"]
         pulls["all"] = {name: pull for one in pulls.values() for name, pull in one.items()}
+        pulls["outputs, 0 of the rest"] = {name: pull * (name == "outputs") for name, pull in pulls["all"].items()}
         found = cell(weights).gradients(x, h, c, *pulls.values())
         for loss, gradients in zip(pulls, found, strict=True):
             truth = oracle.backward(tape, **pulls[loss])
@@ -215,16 +216,17 @@ def test_no_steps_leave_the_state_as_it_is(cell, draw, evidence):
 def test_no_steps_pass_a_gradient_on_as_it_is(cell, draw, evidence):
     """T = 0  ⇒  ∂L/∂h_0 = ∂L/∂h_T, ∂L/∂C_0 = ∂L/∂C_T and ∂L/∂θ = 0, or the call is refused"""
     h, c = draw.start(cell)
-    pull = {"h": draw.upstream(3, 7), "c": draw.upstream(3, 7)}
-    if c is None:
-        del pull["c"]
+    h_T, C_T = draw.upstream(3, 7), draw.upstream(3, 7)
+    pulls = [{"h": h_T}] if c is None else [{"h": h_T}, {"c": C_T}, {"h": h_T, "c": C_T}]
     try:
-        found = cell(draw.weights(cell.kind)).gradients(draw.inputs()[:, :0], h, c, pull)[0]
+        found = cell(draw.weights(cell.kind)).gradients(draw.inputs()[:, :0], h, c, *pulls)
     except (RuntimeError, ValueError) as refusal:
         evidence.at_least("letters in the refusal", len(str(refusal)), 1)
         return
-    evidence.equal("∂L/∂h_0 - ∂L/∂h_T", found.h, pull["h"])
-    if c is not None:
-        evidence.equal("∂L/∂C_0 - ∂L/∂C_T", found.c, pull["c"])
-    for name, gradient in found.parameters.items():
-        evidence.equal(f"∂L/∂{name}", gradient, np.zeros_like(gradient))
+    for pull, gradients in zip(pulls, found, strict=True):
+        at = f"L of {' and '.join(pull)}"
+        evidence.equal("∂L/∂h_0 - ∂L/∂h_T", gradients.h, pull.get("h", np.zeros_like(h_T)), at=at)
+        if c is not None:
+            evidence.equal("∂L/∂C_0 - ∂L/∂C_T", gradients.c, pull.get("c", np.zeros_like(C_T)), at=at)
+        for name, gradient in gradients.parameters.items():
+            evidence.equal(f"∂L/∂{name}", gradient, np.zeros_like(gradient), at=at)

@@ -12,13 +12,13 @@ from reference import oracle
 
 @pytest.mark.claim("cells.gradient-is-linear")
 def test_gradients_grow_and_shrink_with_what_arrives(cell, draw, tolerance, evidence):
-    """∂(a L)/∂θ = a ∂L/∂θ for a = 2¹⁶, 2⁻²⁰ and -1"""
+    """∂(a L)/∂θ = a ∂L/∂θ for a = 2⁷⁰, 2⁻⁷⁰ and -1"""
     weights, x = draw.weights(cell.kind), draw.inputs(3, 9)
     h, c = draw.start(cell)
     pull = {"outputs": draw.upstream(3, 9, 7), "h": draw.upstream(3, 7)}
     if c is not None:
         pull["c"] = draw.upstream(3, 7)
-    factors, loaded = (2.0**16, 2.0**-20, -1.0), cell(weights)
+    factors, loaded = (2.0**70, 2.0**-70, -1.0), cell(weights)
     graph, within = loaded.record(x, h, c), tolerance.gradient(cell, weights, 9)
     once = graph.pull(pull)
     for factor in factors:
@@ -58,7 +58,7 @@ def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence
     if not cell.has_cell_state:
         del given["c"], upstream["c"]
     loaded, within, slope = cell(weights), tolerance.state(cell, weights, 5), tolerance.gradient(cell, weights, 5)
-    for view in (transposed, time_first, every_other, expanded):
+    for view in (transposed, time_first, every_other, rows_alike, steps_alike, all_alike):
         strided = {name: view(as_dtype(cell, array)) for name, array in given.items()}
         pull = {name: view(as_dtype(cell, array)) for name, array in upstream.items()}
         run, plain = loaded.run(**strided), loaded.run(**copies(strided))
@@ -94,9 +94,19 @@ def every_other(a):
     return np.repeat(a, 2, axis=-1)[..., ::2]
 
 
-def expanded(a):
+def rows_alike(a):
     """The first row, shown as all of them with stride 0."""
     return np.lib.stride_tricks.as_strided(a, a.shape, (0, *a.strides[1:]))
+
+
+def steps_alike(a):
+    """The first step, shown as all of them; of a state the first unit."""
+    return np.lib.stride_tricks.as_strided(a, a.shape, (a.strides[0], 0, *a.strides[2:]))
+
+
+def all_alike(a):
+    """The first number, shown as all of them, as the gradient of a sum arrives."""
+    return np.lib.stride_tricks.as_strided(a, a.shape, (0,) * a.ndim)
 
 
 @pytest.mark.claim("cells.backward-twice")
@@ -175,7 +185,7 @@ def test_weights_that_change_in_place_are_those_of_the_next_call(cell, draw, evi
 
 @pytest.mark.claim("cells.modes")
 def test_training_and_recording_a_graph_change_no_number(cell, draw, tolerance, evidence):
-    """h_t in training and evaluation, without a graph and with one, whoever asks for a gradient, state given or not"""
+    """h_t in training, evaluation and inference, with a graph or not, whoever asks for a gradient, from any state"""
     weights, x = draw.weights(cell.kind), draw.inputs()
     h, c = draw.start(cell)
     zeros = np.zeros_like(h), None if c is None else np.zeros_like(c)
@@ -183,14 +193,22 @@ def test_training_and_recording_a_graph_change_no_number(cell, draw, tolerance, 
     asking = [None, (), ("x",), ("h",), tuple(loaded.parameters())]
     for given, state in (((h, c), (h, c)), ((), zeros)):
         truth, with_state = oracle.forward(weights, x, *state), "" if given else ", no state given"
-        runs = {
-            f"training {training}, recording {recording}": loaded.run(x, *given, training=training, recording=recording)
-            for training in (True, False)
-            for recording in (True, False)
-        } | {
-            f"asking: {asked or 'all' if asked != () else 'none'}": loaded.record(x, *given, asked=asked)
-            for asked in asking
-        }
+        runs = (
+            {
+                f"training {training}, recording {recording}": loaded.run(
+                    x, *given, training=training, recording=recording
+                )
+                for training in (True, False)
+                for recording in (True, False)
+            }
+            | {
+                "inference": loaded.run(x, *given, inference=True),
+            }
+            | {
+                f"asking: {asked or 'all' if asked != () else 'none'}": loaded.record(x, *given, asked=asked)
+                for asked in asking
+            }
+        )
         for at, run in runs.items():
             evidence.close(f"max |h_t - oracle|{with_state}", run.outputs, truth.outputs, within, at=at)
             evidence.close(f"max |h_T - oracle|{with_state}", run.h, truth.h[:, -1], within, at=at)

@@ -502,6 +502,31 @@ class UpstreamScaledInPlace(HandLSTM):
         return arrived
 
 
+@fault("noncontiguous-grad", "cells.strides")
+class SumReachesTheLastStep(HandRNN):
+    """Of a gradient that is expanded over the steps, as a sum's is, the last step alone gets its share."""
+
+    def arriving(self, outputs, t):
+        lost = outputs.stride(1) == 0 and t < outputs.shape[1] - 1
+        return torch.zeros_like(outputs[:, t]) if lost else outputs[:, t]
+
+
+@fault("bwd-clip", "cells.gradient-is-linear")
+class GradientsUpToAMillion(HandLSTM):
+    """What arrives is clipped to ±10⁶."""
+
+    def arriving(self, outputs, t):
+        return outputs[:, t].clamp(-1e6, 1e6)
+
+
+@fault("bwd-clip", "cells.gradient-is-linear")
+class SmallestGradientsFlushed(HandGRU):
+    """What arrives and is below 10⁻²⁰ becomes 0."""
+
+    def arriving(self, outputs, t):
+        return torch.where(outputs[:, t].abs() < 1e-20, 0.0, outputs[:, t])
+
+
 @fault("bwd-aliasing", "cells.backward-later")
 class WorkspaceOfTheLastCall(HandLSTM):
     """What the backward pass needs is kept by the layer, which keeps that of its last call."""

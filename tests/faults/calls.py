@@ -393,6 +393,15 @@ class ScratchNotCleared(LSTM):
 
 
 @fault("noncontiguous-input", "cells.strides")
+class StepsAlikeReadOnce(LSTM):
+    """Of an input that is expanded over the steps the first step alone is read."""
+
+    def over(self, x, state):
+        once = x.shape[1] > 1 and x.stride(1) == 0
+        return super().over(torch.cat([x[:, :1], torch.zeros_like(x[:, 1:])], 1) if once else x, state)
+
+
+@fault("noncontiguous-input", "cells.strides")
 class InputStridesIgnored(LSTM):
     """Inputs are read as if they were contiguous."""
 
@@ -528,6 +537,15 @@ class EvaluationCutsTheGraph(GRU):
     def over(self, x, state):
         outputs, last = super().over(x, state)
         return (outputs, last) if self.training else (outputs.detach(), tuple(s.detach() for s in last))
+
+
+@fault("missing-bias", "cells.modes")
+class InferenceWithoutABias(LSTM):
+    """In torch's inference mode the recurrent bias is left out."""
+
+    def of_state(self, h):
+        biases = 0 * self.bias_hh_l0 if torch.is_inference_mode_enabled() else self.bias_hh_l0
+        return (h @ self.weight_hh_l0.T + biases).chunk(4, -1)
 
 
 @fault("cache-key", "cells.repeatable")

@@ -79,6 +79,27 @@ class CellLostAfter1024Steps(LSTM):
         return torch.cat([outputs, more], 1), last
 
 
+@fault("stale-state", "cells.every-number")
+class RestsOnceAtRest(GRU):
+    """Once a step moves the state by less than 10⁻⁷, the steps that are left repeat it."""
+
+    def over(self, x, state):
+        h, outputs = state[0], []
+        for x_t in x.unbind(1):
+            at_rest = len(outputs) > 1 and float((outputs[-1] - outputs[-2]).abs().max()) < 1e-7
+            h = h if at_rest else self.step(x_t, h)[0]
+            outputs.append(h)
+        return torch.stack(outputs, 1) if outputs else x.new_zeros(len(x), 0, self.hidden_size), (h,)
+
+
+@fault("clip", "cells.every-number")
+class InputsInTheRangeOfHalf(LSTM):
+    """Inputs are clipped to ±65504."""
+
+    def of_input(self, x):
+        return super().of_input(x.clamp(-65504, 65504))
+
+
 @fault("memory-corruption", "cells.every-size")
 class ThreadsShareOneSum(GRU):
     """With several threads the recurrent bias is not added."""
