@@ -59,7 +59,8 @@ def layers(**makers: Callable[[int, int], nn.Module]) -> dict[str, Callable[[int
 def initial_state(module: nn.RNNBase, x: Tensor, state: Any) -> tuple[Tensor, ...]:
     """The state (1, B, H) as a tuple, zeros where it is omitted."""
     if state is None:
-        return tuple(x.new_zeros(1, x.shape[0], module.hidden_size) for _ in range(1 + isinstance(module, nn.LSTM)))
+        zeros = x.new_zeros(1, x.shape[0], module.hidden_size)
+        return (zeros, zeros) if isinstance(module, nn.LSTM) else (zeros,)
     return tuple(state) if isinstance(state, tuple | list) else (state,)
 
 

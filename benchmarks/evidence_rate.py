@@ -82,9 +82,9 @@ def the_gates_way(folder):
     devices.settle_environment()
     devices.settle_torch("cpu")
     expected = {"RNN": (100, 180, 210, 800, 800), "LSTM": (60, 60, 60, 70, 100), "GRU": (280, 280, 290, 330, 380)}
-    entries = {}
-    for k, protocol in enumerate(configurations()):
-        if protocol.steps < 800 and replace(protocol, steps=800) in configurations():
+    entries, protocols = {}, configurations()
+    for k, protocol in enumerate(protocols):
+        if protocol.steps < 800 and replace(protocol, steps=800) in protocols:
             continue  # the longer run decides it too
         steps = expected[protocol.net][GAPS.index(protocol.gap)] if protocol.steps == 800 else 400
         entries[f"run-{k}"] = Planned(protocol, seeds=1, expected_steps=steps)

@@ -201,10 +201,8 @@ def test_far_pre_activations_saturate_and_stay_finite(cell, draw, reach, toleran
 def test_no_steps_leave_the_state_as_it_is(cell, draw, evidence):
     """T = 0  ⇒  h_T = h_0 and C_T = C_0, or the call is refused"""
     h, c = (None if s is None else as_dtype(cell, s) for s in draw.start(cell))
-    try:
-        run = cell(draw.weights(cell.kind)).run(draw.inputs()[:, :0], h, c)
-    except (RuntimeError, ValueError) as refusal:
-        evidence.at_least("letters in the refusal", len(str(refusal)), 1)
+    run = unless_refused(evidence, lambda: cell(draw.weights(cell.kind)).run(draw.inputs()[:, :0], h, c))
+    if run is None:
         return
     evidence.equal("h_T - h_0", run.h, h)
     evidence.exactly("outputs", run.outputs.shape[1], 0)
@@ -218,10 +216,10 @@ def test_no_steps_pass_a_gradient_on_as_it_is(cell, draw, evidence):
     h, c = draw.start(cell)
     h_T, C_T = draw.upstream(3, 7), draw.upstream(3, 7)
     pulls = [{"h": h_T}] if c is None else [{"h": h_T}, {"c": C_T}, {"h": h_T, "c": C_T}]
-    try:
-        found = cell(draw.weights(cell.kind)).gradients(draw.inputs()[:, :0], h, c, *pulls)
-    except (RuntimeError, ValueError) as refusal:
-        evidence.at_least("letters in the refusal", len(str(refusal)), 1)
+    found = unless_refused(
+        evidence, lambda: cell(draw.weights(cell.kind)).gradients(draw.inputs()[:, :0], h, c, *pulls)
+    )
+    if found is None:
         return
     for pull, gradients in zip(pulls, found, strict=True):
         at = f"L of {' and '.join(pull)}"
@@ -230,3 +228,12 @@ def test_no_steps_pass_a_gradient_on_as_it_is(cell, draw, evidence):
             evidence.equal("∂L/∂C_0 - ∂L/∂C_T", gradients.c, pull.get("c", np.zeros_like(C_T)), at=at)
         for name, gradient in gradients.parameters.items():
             evidence.equal(f"∂L/∂{name}", gradient, np.zeros_like(gradient), at=at)
+
+
+def unless_refused(evidence, call):
+    """What a call returns; None where it is refused with a reason."""
+    try:
+        return call()
+    except (RuntimeError, ValueError) as refusal:
+        evidence.at_least("letters in the refusal", len(str(refusal)), 1)
+        return None

@@ -193,22 +193,16 @@ def test_training_and_recording_a_graph_change_no_number(cell, draw, tolerance, 
     asking = [None, (), ("x",), ("h",), tuple(loaded.parameters())]
     for given, state in (((h, c), (h, c)), ((), zeros)):
         truth, with_state = oracle.forward(weights, x, *state), "" if given else ", no state given"
-        runs = (
-            {
-                f"training {training}, recording {recording}": loaded.run(
-                    x, *given, training=training, recording=recording
-                )
-                for training in (True, False)
-                for recording in (True, False)
-            }
-            | {
-                "inference": loaded.run(x, *given, inference=True),
-            }
-            | {
-                f"asking: {asked or 'all' if asked != () else 'none'}": loaded.record(x, *given, asked=asked)
-                for asked in asking
-            }
-        )
+        runs = {
+            f"training {training}, recording {recording}": loaded.run(x, *given, training=training, recording=recording)
+            for training in (True, False)
+            for recording in (True, False)
+        }
+        runs["inference"] = loaded.run(x, *given, inference=True)
+        runs |= {
+            f"asking: {asked or 'all' if asked != () else 'none'}": loaded.record(x, *given, asked=asked)
+            for asked in asking
+        }
         for at, run in runs.items():
             evidence.close(f"max |h_t - oracle|{with_state}", run.outputs, truth.outputs, within, at=at)
             evidence.close(f"max |h_T - oracle|{with_state}", run.h, truth.h[:, -1], within, at=at)

@@ -262,9 +262,11 @@ class TruncatedAfterHundred(HandGRU):
 class CutEveryThirtyTwo(LSTM):
     """The state is cut out of the graph after every 32 steps."""
 
+    every = 32
+
     def over(self, x, state):
         outputs = []
-        for part in x.split(32, 1) if x.shape[1] else [x]:
+        for part in x.split(self.every, 1) if x.shape[1] else [x]:
             shown, state = super().over(part, tuple(s.detach() for s in state) if outputs else state)
             outputs.append(shown)
         return torch.cat(outputs, 1), state
@@ -690,15 +692,10 @@ class WindowOf64(LSTM):
 
 
 @fault("truncated-bptt", "cells.every-size", "h and c detached every 200 steps")
-class CutEvery200(LSTM):
+class CutEvery200(CutEveryThirtyTwo):
     """The state is cut out of the graph after every 200 steps."""
 
-    def over(self, x, state):
-        outputs = []
-        for part in x.split(200, 1) if x.shape[1] else [x]:
-            shown, state = super().over(part, tuple(s.detach() for s in state) if outputs else state)
-            outputs.append(shown)
-        return torch.cat(outputs, 1), state
+    every = 200
 
 
 @fault("truncated-bptt", "cells.every-size")

@@ -121,15 +121,8 @@ class StridedParameters(OtherPath):
 class OneBias(OtherPath):
     """All of the bias stands in bias_ih, but for that inside the GRU's reset product."""
 
-    def __init__(self, kind: str, weights: Weights, dtype: torch.dtype, device: str) -> None:
-        super().__init__(kind, weights, dtype, device)
-        self.sum_up(weights)
-
     def load(self, weights: Weights) -> None:
         super().load(weights)
-        self.sum_up(weights)
-
-    def sum_up(self, weights: Weights) -> None:
         with torch.no_grad():
             kept = weights.hidden_size * 2 if weights.kind == "gru" else len(self.parameters["bias_hh"])
             self.parameters["bias_ih"][:kept] += self.parameters["bias_hh"][:kept]
