@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,24 @@ def large_document(claims: int) -> dict[str, Any]:
         for n in range(claims)
     ]
     return document
+
+
+def work(function: Callable[[], object]) -> int:
+    """How many calls a function makes, Python's and C's: what it costs, whatever else the machine does."""
+    made = 0
+
+    def seen(frame: object, event: str, argument: object) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    function()  # what is cached from now on
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return made
 
 
 class Page(HTMLParser):

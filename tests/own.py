@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mini import ROOT
+from mini import PATIENCE, ROOT
 
 
 def claims(cells: Path, name: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Path]:
@@ -16,7 +16,7 @@ def claims(cells: Path, name: str, *arguments: str) -> tuple[subprocess.Complete
     command = [sys.executable, "-m", "pytest", "--cell", f"{cells}:{name}", f"--report-dir={cells.parent}", *arguments]
     # Where CI is set, pytest's summary repeats whole messages.
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "CI"))}
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     return run, cells.parent / f"claims-cpu-{name}.json"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from mini import PATIENCE
 
 from fixtures import devices
 
@@ -103,7 +104,7 @@ def python(code: str, **environment: str) -> Any:
     }
     kept = {name: value for name, value in kept.items() if name not in THREADS}
     command = [sys.executable, "-c", f"import json, os, sys\n{code}"]
-    run = subprocess.run(command, cwd=ROOT, env=kept | environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, cwd=ROOT, env=kept | environment, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
@@ -17,7 +16,7 @@ import jsonschema
 import numpy as np
 import pytest
 import torch
-from mini import ROOT, SCHEMA
+from mini import PATIENCE, ROOT, SCHEMA
 from planted import PLANTED
 from planted.lstm import BrokenLSTM
 from torch import nn
@@ -25,7 +24,7 @@ from torch import nn
 from fixtures import diagnosis, own_cell
 from fixtures.conventions import rounded
 from fixtures.diagnosis import __main__ as one_diagnosis
-from fixtures.diagnosis import diagnose, probing
+from fixtures.diagnosis import diagnose
 from fixtures.subjects import BUILT_IN, ReferenceNet, Subject, TorchNet
 from reference import cells, layouts
 from reference.weights import Weights
@@ -393,9 +392,7 @@ def test_a_backward_pass_that_is_truncated_late(k: int) -> None:
 
 @pytest.mark.parametrize("subject", BUILT_IN, ids=lambda subject: str(subject.name))
 def test_a_correct_cell_is_met_with_silence(subject: Subject) -> None:
-    began = time.process_time()
     assert diagnose(subject) is None
-    assert time.process_time() - began < 2
 
 
 NOTHING = {
@@ -413,8 +410,7 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("name", NOTHING)
-def test_what_nothing_explains_is_given_no_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "BUDGET", 2.5 if name == "RowsMixed" else 0.3)
+def test_what_nothing_explains_is_given_no_name(name: str) -> None:
     found = diagnose(NOTHING[name])
     assert found is not None
     assert (found["explains"], found["change"]) == (None, None)
@@ -424,8 +420,7 @@ def test_what_nothing_explains_is_given_no_name(name: str, monkeypatch: pytest.M
     assert "which leaves" in found["nearest"]
 
 
-def test_where_it_departs_names_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "BUDGET", 0.1)
+def test_where_it_departs_names_the_gate() -> None:
     found = diagnose(PLANTED["OneForgetGateForAll"])
     assert found is not None
     assert "what differs is the forget gate" in found["departs"]
@@ -441,10 +436,7 @@ def test_where_it_departs_names_the_gate(monkeypatch: pytest.MonkeyPatch) -> Non
         ("SavedStateOverwritten", "a second backward pass"),
     ],
 )
-def test_what_is_no_convention_is_told_by_where_it_shows(
-    name: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probing, "BUDGET", 0.3)
+def test_what_is_no_convention_is_told_by_where_it_shows(name: str, words: str) -> None:
     found = diagnose(PLANTED[name])
     assert found is not None
     assert words in found["sentence"]
@@ -531,7 +523,7 @@ def test_a_run_says_what_was_found(spec: Callable[[str], str], tmp_path: Path, n
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     run = subprocess.run(
         [*command, f"--cell={spec(name)}", f"--report-dir={tmp_path}"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     report = json.loads((tmp_path / f"claims-cpu-{name}.json").read_text(encoding="utf-8"))
     page = (tmp_path / f"claims-cpu-{name}.html").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mini import PASSES, REFUTED, ROOT, Project, errors, outcomes, verdicts
+from mini import PASSES, PATIENCE, REFUTED, ROOT, Project, errors, outcomes, verdicts
 
 BODIES = {
     "misses": "evidence.equal('x', 1.0, 2.0)",
@@ -240,7 +240,7 @@ def test_the_real_claims_of_a_chapter_measure_the_same_however_many_workers_shar
             f"--report-dir={tmp_path}",
         ]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-        run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+        run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE)
         assert run.returncode == 0, run.stdout
         reports.append(json.loads((tmp_path / "claims-cpu.json").read_text(encoding="utf-8")))
     assert [report["fingerprint"]["workers"] for report in reports] == [0, 2]

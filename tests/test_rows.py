@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from documents import CHROMIUM, NO_CHROMIUM
+from mini import PATIENCE
 
 from report.rows import full, shorten
 
@@ -51,7 +52,8 @@ def test_a_browser_writes_the_rows_out(tmp_path: Path) -> None:
         "--disable-gpu",
         f"--user-data-dir={tmp_path}/profile",
         "--dump-dom",
+        (tmp_path / "page.html").as_uri(),
     ]
-    run = subprocess.run([*command, (tmp_path / "page.html").as_uri()], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     [shown] = re.findall('<pre id="shown">(.*?)</pre>', run.stdout)
     assert json.loads(unescape(shown))["tests"] == rows

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from mini import PATIENCE
 
 from fixtures import store as stores
 from fixtures.progress import Progress
@@ -181,7 +182,7 @@ def test_two_processes_share_the_work(tmp_path):
     root, log = Path(__file__).parents[1], tmp_path / "log"
     call = [sys.executable, "-c", WORKER, str(tmp_path / "runs"), str(log)]
     workers = [subprocess.Popen(call, cwd=root) for _ in range(2)]
-    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
+    assert [worker.wait(timeout=PATIENCE) for worker in workers] == [0, 0]
     assert sorted(log.read_text().split()) == ["0", "1", "2", "3"]
 
 
