@@ -9,7 +9,7 @@ from fixtures import devices
 
 devices.settle_environment()
 
-pytest_plugins = ["fixtures.plugin", "report.pytest_html", "report.plugin"]
+pytest_plugins = ["fixtures.plugin", "fixtures.judging", "report.pytest_html", "report.plugin"]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

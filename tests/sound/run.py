@@ -21,7 +21,8 @@ import pytest
 from fixtures import settings
 from fixtures.devices import DTYPES
 from fixtures.evidence import ClaimFailed, Evidence
-from fixtures.plugin import CATALOGUE, EVIDENCE, SUBJECTS
+from fixtures.judging import EVIDENCE
+from fixtures.plugin import CATALOGUE, SUBJECTS
 from fixtures.settings import Draw, Tolerance
 from fixtures.subjects import Subject
 from reference import oracle
@@ -159,7 +160,7 @@ def run(subjects: Iterable[Subject], draw: int = 0, threads: int = 1, tests: Seq
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.dict(seeds, moved),
-        mock.patch("fixtures.plugin.Evidence", RoundingNoted),
+        mock.patch("fixtures.judging.Evidence", RoundingNoted),
         mock.patch.dict(os.environ, OMP_NUM_THREADS=str(threads)),
     ):
         options = ["-c", str(ROOT / "pytest.ini"), "-qq", "-n0", "--report-dir", folder, "-m", "not training"]
