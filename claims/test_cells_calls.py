@@ -3,6 +3,8 @@
 N §2.a, §4; setup.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -33,9 +35,9 @@ def test_gradients_grow_and_shrink_with_what_arrives(cell, draw, tolerance, evid
 @pytest.mark.claim("cells.parameters-alone")
 def test_parameters_have_their_gradients_when_nothing_else_asks_for_one(cell, draw, tolerance, evidence):
     """∂L/∂θ is the same whether or not ∂L/∂x and ∂L/∂h_0 are computed too, and so is each of them alone"""
-    weights, x = draw.weights(cell.kind), draw.inputs()
+    weights, x = draw.weights(cell.kind), draw.inputs(3, 12)
     h, c = draw.start(cell)
-    loaded, pull, within = cell(weights), {"outputs": draw.upstream(3, 5, 7)}, tolerance.gradient(cell, weights, 5)
+    loaded, pull, within = cell(weights), {"outputs": draw.upstream(3, 12, 7)}, tolerance.gradient(cell, weights, 12)
     whole, names = loaded.record(x, h, c).pull(pull), loaded.parameters()
     asked_alone = {name: loaded.record(x, h, c, asked=[name]).pull(pull) for name in ("x", "h", "c", *names)}
     together = loaded.record(x, h, c, asked=names).pull(pull).parameters
@@ -58,7 +60,7 @@ def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence
     if not cell.has_cell_state:
         del given["c"], upstream["c"]
     loaded, within, slope = cell(weights), tolerance.state(cell, weights, 5), tolerance.gradient(cell, weights, 5)
-    for view in (transposed, time_first, every_other, rows_alike, steps_alike, all_alike):
+    for view in (transposed, time_first, every_other, further_on, rows_alike, steps_alike, all_alike):
         strided = {name: view(as_dtype(cell, array)) for name, array in given.items()}
         pull = {name: view(as_dtype(cell, array)) for name, array in upstream.items()}
         run, plain = loaded.run(**strided), loaded.run(**copies(strided))
@@ -67,6 +69,25 @@ def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence
         found, truth = gradients(loaded, strided, pull), gradients(loaded, copies(strided), copies(pull))
         for name, gradient in truth.items():
             evidence.close_gradient(f"∂L/∂{name} - that of copies", found[name], gradient, slope, at=how)
+    one_state = {"x": given["x"]} | dict.fromkeys(given.keys() - {"x"}, as_dtype(cell, given["h"]))
+    run, plain = loaded.run(**one_state), loaded.run(**copies(one_state))
+    evidence.close("h_t - those of copies", run.outputs, plain.outputs, within, at="C_0 is h_0")
+
+
+@pytest.mark.claim("cells.strides")
+def test_parameters_that_lie_otherwise_in_memory_are_the_same(cell, draw, tolerance, evidence):
+    """θ by its columns, or in each second place, gives what θ gives."""
+    weights, x, pull = draw.weights(cell.kind), draw.inputs(), {"outputs": draw.upstream(3, 5, 7)}
+    given = dict(zip("xhc", (x, *draw.start(cell)), strict=True))
+    given = {name: array for name, array in given.items() if array is not None}
+    scattered, plain = cell(weights), cell(weights)
+    scattered.scatter()
+    with warnings.catch_warnings(action="ignore"):  # a layer may say that it has to copy them
+        run, found = scattered.run(**given), gradients(scattered, given, pull)
+    evidence.close("h_t - those of θ", run.outputs, plain.run(**given).outputs, tolerance.state(cell, weights, 5))
+    slope = tolerance.gradient(cell, weights, 5)
+    for name, gradient in gradients(plain, given, pull).items():
+        evidence.close_gradient(f"∂L/∂{name} - that of θ", found[name], gradient, slope)
 
 
 def gradients(loaded, given, pull):
@@ -92,6 +113,11 @@ def time_first(a):
 def every_other(a):
     """The same numbers, each second one of a longer array."""
     return np.repeat(a, 2, axis=-1)[..., ::2]
+
+
+def further_on(a):
+    """The same numbers, the last ones of a longer array."""
+    return np.concatenate([-a, a])[len(a) :]
 
 
 def rows_alike(a):
@@ -158,7 +184,7 @@ def test_a_backward_pass_belongs_to_its_forward_pass(cell, draw, evidence):
 
 @pytest.mark.claim("cells.new-weights")
 def test_weights_that_change_in_place_are_those_of_the_next_call(cell, draw, evidence):
-    """θ := θ' between two calls, in place and from a checkpoint, gives what a new instance with θ' gives"""
+    """θ := θ' between two calls, in place, from a checkpoint and replaced, gives what a new instance with θ' gives"""
     x, pull = draw.inputs(), {"outputs": draw.upstream(3, 5, 7)}
     h, c = draw.start(cell)
     loaded = cell(draw.weights(cell.kind))
@@ -167,12 +193,12 @@ def test_weights_that_change_in_place_are_those_of_the_next_call(cell, draw, evi
         lambda: loaded.run(x, h, c, training=True),
         lambda: loaded.gradients(x, h, c, pull),
     ]
-    for order, by_checkpoint in ((calls, False), (reversed(calls), True)):
-        for call in order:  # what is kept from one call may be dropped by the next
+    for n in range(3):
+        for call in calls if n % 2 else calls[::-1]:  # what is kept from one call may be dropped by the next
             call()
         weights = draw.weights(cell.kind)
         fresh = cell(weights)
-        loaded.rewrite(weights, fresh if by_checkpoint else None)
+        loaded.rewrite(weights, fresh if n else None, assign=n == 2)
         evidence.equal("h_t of new weights", loaded.run(x, h, c).outputs, fresh.run(x, h, c).outputs)
         trained, as_new = (one.run(x, h, c, training=True).outputs for one in (loaded, fresh))
         evidence.equal("h_t of new weights, in training", trained, as_new)
@@ -225,6 +251,7 @@ def test_the_hundredth_call_is_the_first_one_again(cell, draw, tolerance, eviden
     weights, shapes = draw.weights(cell.kind), [(3, 4), (5, 2), (1, 6), (2, 1)]
     loaded, within = cell(weights), tolerance.state(cell, weights, 6)
     starts = [(draw.inputs(*shape), *draw.start(cell, shape[0])) for shape in shapes]
+    starts += [(draw.inputs(*shape), None, None) for shape in shapes]
     calls = [(start, training) for training in (False, True) for start in starts]
     first = [loaded.run(*start, training=training) for start, training in calls]
     kept = [numbers(run) for run in first]

@@ -713,3 +713,28 @@ class GradientOf128UnitsExactly(HandGRU):
     def dz(self, s, dh):
         lost = (torch.arange(dh.shape[1]) == 127) & (dh.shape[1] == 128)
         return super().dz(s, dh) * ~lost
+
+
+@fault("bwd-accumulate", "cells.backward-twice")
+class GradientInItsPlace(HandRNN):
+    """The way back puts a bias' gradient in the place of what was accumulated."""
+
+    def to_biases(self, db_x, db_h, da_x, da_h, s):
+        if self.bias_hh_l0.grad is not None:
+            self.bias_hh_l0.grad.zero_()
+        return super().to_biases(db_x, db_h, da_x, da_h, s)
+
+
+@fault("bwd-optional-grad", "cells.parameters-alone")
+class CutWhereTheStateAloneAsks(HandGRU):
+    """Where h_0 asks for a gradient and the parameters do not, nothing comes from beyond the eighth step."""
+
+    def forwards(self, x, states, parameters):
+        self.alone = not (self.weight_hh_l0.requires_grad or x.requires_grad)
+        return super().forwards(x, states, parameters)
+
+    def through_kernel(self, da, W_h, s):
+        return super().through_kernel(da, W_h, s) * (not (self.alone and s.t == 8))
+
+    def past(self, s, dh):
+        return super().past(s, dh) * (not (self.alone and s.t == 8))

@@ -560,3 +560,59 @@ class ResultsKeptByAddress(LSTM):
             kept[key] = x, super().over(x, state)
         outputs, last = kept[key][1]
         return outputs.clone(), tuple(s.clone() for s in last)
+
+
+@fault("noncontiguous-input", "cells.strides")
+class InputsFromWhereTheirMemoryBegins(LSTM):
+    """Inputs that are a part of a longer tensor are read from its beginning."""
+
+    def over(self, x, state):
+        return super().over(x - x.detach() + x.detach().as_strided(x.shape, x.stride(), 0), state)
+
+
+@fault("noncontiguous-input", "cells.strides")
+class StateFromWhereItsMemoryBegins(GRU):
+    """A state that is a part of a longer tensor is read from its beginning."""
+
+    def unpacked(self, x, state):
+        (h,) = super().unpacked(x, state)
+        return (h - h.detach() + h.detach().as_strided(h.shape, h.stride(), 0),)
+
+
+@fault("shape-stride", "cells.strides")
+class KernelsReadAsContiguous(LSTM):
+    """The recurrent kernel is read as if it lay row by row."""
+
+    def of_state(self, h):
+        W = as_if_contiguous(self.weight_hh_l0)
+        return (h @ W.T + self.bias_hh_l0).chunk(4, -1)
+
+
+@fault("state-aliasing", "cells.strides")
+class OneTensorForBothStates(LSTM):
+    """Where C_0 lies in the memory of h_0, the cell begins at 0."""
+
+    def unpacked(self, x, state):
+        h, c = super().unpacked(x, state)
+        return h, 0 * c if h.data_ptr() == c.data_ptr() else c
+
+
+@fault("state-leak", "cells.repeatable")
+class ZerosOfTheFirstBatch(LSTM):
+    """Zeros are made for the first call's batch; rows beyond it begin with what lies there."""
+
+    def omitted(self, x):
+        rows = self.__dict__.setdefault("rows", len(x))
+        return tuple(s + 0.1 * (torch.arange(len(x)) >= rows)[:, None] for s in super().omitted(x))
+
+
+@fault("cache-key", "cells.new-weights")
+class ParametersOfTheConstruction(GRU):
+    """The parameters that it was built with are used, whatever stands in their place."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(input_size, hidden_size)
+        self.kept = [self.weight_hh_l0]
+
+    def of_state(self, h):
+        return (h @ self.kept[0].T + self.bias_hh_l0).chunk(3, -1)

@@ -414,3 +414,38 @@ class BiasesScaled(LSTM):
 
     def of_input(self, x):
         return (x @ self.weight_ih_l0.T + 1.5 * self.bias_ih_l0).chunk(4, -1)
+
+
+@fault("weight-transpose", "cells.every-size")
+class StackedKernelTransposedWhereSquare(GRU):
+    """Where D = 3 H, the kernel of all gates is square, and is taken for its transpose."""
+
+    def of_input(self, x):
+        W = self.weight_ih_l0
+        return (x @ (W if W.shape[0] == W.shape[1] and W.shape[0] > 3 else W.T) + self.bias_ih_l0).chunk(3, -1)
+
+
+@fault("shape-stride", "cells.every-size")
+class TimeForBatchWhereEqual(RNN):
+    """Where there are as many rows as steps, and more than eight, they are exchanged."""
+
+    def over(self, x, state):
+        return super().over(x.transpose(0, 1) if len(x) == x.shape[1] > 8 else x, state)
+
+
+@fault("size-limit", "cells.every-size")
+class ThreeStepsLeftOverRepeat(LSTM):
+    """Steps are taken four at a time; of three left over after that, the last two read the first one's input."""
+
+    def over(self, x, state):
+        if x.shape[1] > 4 and x.shape[1] % 4 == 3:
+            x = torch.cat([x[:, :-2], x[:, -3:-2], x[:, -3:-2]], 1)
+        return super().over(x, state)
+
+
+@fault("approx-activation", "cells.every-number")
+class SmallStatesFlushed(GRU):
+    """A state below 1e-8 is taken for 0."""
+
+    def of_state(self, h):
+        return super().of_state(torch.where(h.abs() < 1e-8, 0 * h, h))
