@@ -129,6 +129,19 @@ def test_an_omitted_state_is_zero(cell, draw, evidence):
             evidence.equal(f"∂L/∂{name} without and with zeros, B {batch} T {steps}", found.parameters[name], gradient)
 
 
+@pytest.mark.claim("cells.omitted-state")
+def test_a_call_without_a_state_leaves_no_trace_in_the_next(cell, draw, tolerance, evidence):
+    """cell(x) = cell(x, 0, 0) in one instance, the batches growing and shrinking from call to call"""
+    weights = draw.weights(cell.kind)
+    loaded, within = cell(weights), tolerance.state(cell, weights, 3)
+    for batch in (2, 5, 3, 6, 1, 5, 5, 5, 2):
+        x = draw.inputs(batch, 3)
+        truth, run = oracle.forward(weights, x), loaded.run(x)
+        evidence.close("max |h_t - oracle|", run.outputs, truth.outputs, within, at=f"B {batch}")
+        if cell.has_cell_state:
+            evidence.close("max |C_T - oracle|", run.c, truth.c[:, -1], within, at=f"B {batch}")
+
+
 @pytest.mark.claim("cells.steps-are-the-sequence")
 def test_steps_halves_and_the_whole_sequence_agree(cell, draw, tolerance, evidence):
     """run(x_1 … x_T) = run(x_{k+1} … x_T) after run(x_1 … x_k) = T runs of one step"""

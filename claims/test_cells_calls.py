@@ -251,7 +251,6 @@ def test_the_hundredth_call_is_the_first_one_again(cell, draw, tolerance, eviden
     weights, shapes = draw.weights(cell.kind), [(3, 4), (5, 2), (1, 6), (2, 1)]
     loaded, within = cell(weights), tolerance.state(cell, weights, 6)
     starts = [(draw.inputs(*shape), *draw.start(cell, shape[0])) for shape in shapes]
-    starts += [(draw.inputs(*shape), None, None) for shape in shapes]
     calls = [(start, training) for training in (False, True) for start in starts]
     first = [loaded.run(*start, training=training) for start, training in calls]
     kept = [numbers(run) for run in first]

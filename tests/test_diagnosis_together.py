@@ -16,6 +16,7 @@ from reference import oracle
 from reference.weights import GATES
 from tests.faults import backward as hand
 from tests.faults import equations as of
+from tests.faults import sizes
 from tests.faults.base import GRU, LSTM, RNN, Hand, HandGRU, HandLSTM, HandRNN
 from tests.faults.equations import reordered
 
@@ -245,6 +246,189 @@ def test_two_cuts_of_one_sort_are_both_named(cell, words):
 def test_a_line_of_a_hand_written_backward_pass_is_named(cell, words):
     found = diagnose(own_cell.subject(cell.__name__, cell))
     assert words in found["sentence"]
+    assert found["explains"] < 1e-5
+
+
+class LateAndInputsDetached(Truncated, RNN):
+    every = 6
+
+    def over(self, x, state):
+        return super().over(x.detach(), state)
+
+
+class LateAndForgetDetached(Truncated, LSTM):
+    every = 10
+
+    def remember(self, i, f, g, c):
+        return super().remember(i, f.detach(), g, c)
+
+
+class OrderLateAndInputsDetached(Truncated, of.UpdateFirst):
+    every = 8
+
+    def of_input(self, x):
+        return super().of_input(x.detach())
+
+
+class LowProductsCellDetached(sizes.ProductsInTF32):
+    def remember(self, i, f, g, c):
+        return super().remember(i, f, g, c.detach())
+
+
+class LowStateInputsDetached(sizes.StateReadInBfloat16):
+    def over(self, x, state):
+        return super().over(x.detach(), state)
+
+
+class LowStateNoise(sizes.StateReadInBfloat16):
+    def blend(self, z, n, h):
+        return super().blend(z, n, h) + torch.sin(3 * h) - torch.sin(3 * h).detach()
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (LateAndInputsDetached, ("the state detached every 6 steps", "no gradient of the inputs")),
+        (LateAndForgetDetached, ("no gradient through the forget gate", "h and c detached every 10 steps")),
+        (OrderLateAndInputsDetached, ("z, r, n", "the state detached every 8 steps", "no gradient of the inputs")),
+        (LowProductsCellDetached, ("products rounded to TF32", "c detached at every step")),
+        (LowStateInputsDetached, ("its state rounded to bfloat16", "no gradient of the inputs")),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_a_fault_is_named_beside_one_that_shows_late_or_under_low_precision(cell, words):
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    assert [word for word in words if word not in found["sentence"]] == []
+    assert found["explains"] is not None
+
+
+def test_what_low_precision_does_not_explain_of_a_gradient_is_told():
+    found = diagnose(own_cell.subject("LowStateNoise", LowStateNoise))
+    assert "its gradient departs from that cell's in " in found["sentence"]
+    assert "no fault known here explains that" in found["sentence"]
+
+
+class LateAndNoise(RNN):
+    """No gradient of the inputs, and one that is no cut's from the ninth step on."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x.detach(), state)
+        return torch.cat([outputs[:, :8], 2 * outputs[:, 8:] - outputs[:, 8:].detach()], 1), last
+
+
+def test_what_explains_short_sequences_alone_is_told_as_that():
+    found = diagnose(own_cell.subject("LateAndNoise", LateAndNoise))
+    assert found["departs"] == "in sequences of more than 8 steps"
+    assert found["nearest"] == "up to there one with no gradient of the inputs"
+    assert (found["explains"], found["change"]) == (None, None)
+
+
+class Interleaved(LSTM):
+    """The rows of one unit's gates one after the other."""
+
+    def of_input(self, x):
+        return (x @ self.weight_ih_l0.T + self.bias_ih_l0).unflatten(-1, (-1, 4)).unbind(-1)
+
+    def of_state(self, h):
+        return (h @ self.weight_hh_l0.T + self.bias_hh_l0).unflatten(-1, (-1, 4)).unbind(-1)
+
+
+class KernelReshaped(LSTM):
+    def of_state(self, h):
+        return (h @ self.weight_hh_l0.reshape(self.hidden_size, -1) + self.bias_hh_l0).chunk(4, -1)
+
+
+class CandidateKernelTransposed(GRU):
+    def of_state(self, h):
+        a_r, a_z, _ = super().of_state(h)
+        return a_r, a_z, h @ self.weight_hh_l0[-self.hidden_size :] + self.bias_hh_l0[-self.hidden_size :]
+
+
+class HiddenClipped(LSTM):
+    def show(self, o, c):
+        return super().show(o, c).clamp(-0.3, 0.3)
+
+
+class PiecewiseSigmoid(GRU):
+    def sigma(self, a):
+        b = a.abs()
+        pieces = [(5.0, b / 32 + 0.84375), (2.375, b / 8 + 0.625), (1.0, b / 4 + 0.5)]
+        s = torch.ones_like(b)
+        for end, piece in pieces:
+            s = torch.where(b < end, piece, s)
+        return torch.where(a < 0, 1 - s, s)
+
+
+class TimeFirstLayer(torch.nn.GRU):
+    """A layer as it is built without batch_first."""
+
+
+class TimeFirstOutputs(LSTM):
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        return outputs.transpose(0, 1), last
+
+
+class ExchangedWhereSquare(LSTM):
+    def of_input(self, x):
+        W = self.weight_hh_l0 if self.input_size == self.hidden_size else self.weight_ih_l0
+        return (x @ W.T + self.bias_ih_l0).chunk(4, -1)
+
+
+class GatesClippedAtTwo(GRU):
+    def sigma(self, a):
+        return super().sigma(a.clamp(-2.2, 2.2))
+
+    def tanh(self, a):
+        return super().tanh(a.clamp(-2.2, 2.2))
+
+
+class ProductsInMantissasOfTen(RNN):
+    def of_input(self, x):
+        return (_low(x) @ _low(self.weight_ih_l0).T + self.bias_ih_l0).chunk(1, -1)
+
+    def of_state(self, h):
+        return (_low(h) @ _low(self.weight_hh_l0).T + self.bias_hh_l0).chunk(1, -1)
+
+
+class ProductsInHalf(RNN):
+    def of_input(self, x):
+        return (_half(x) @ _half(self.weight_ih_l0).T + self.bias_ih_l0).chunk(1, -1)
+
+    def of_state(self, h):
+        return (_half(h) @ _half(self.weight_hh_l0).T + self.bias_hh_l0).chunk(1, -1)
+
+
+def _low(a):
+    return a + (hand.rounded(a) - a).detach()
+
+
+def _half(a):
+    return a.half().to(a.dtype)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (Interleaved, "an LSTM with the blocks interleaved"),
+        (KernelReshaped, "an LSTM with W_hh reshaped where it should be transposed"),
+        (CandidateKernelTransposed, "a GRU with W_hh transposed in its candidate block"),
+        (HiddenClipped, "an LSTM with h clipped to ±0.3"),
+        (PiecewiseSigmoid, "the piecewise linear sigmoid PLAN"),
+        (TimeFirstLayer, "a GRU with batch and time exchanged, to"),
+        (TimeFirstOutputs, "an LSTM with batch and time exchanged in the outputs"),
+        (ExchangedWhereSquare, "an LSTM, but where B = T and D = H one with W_hh for W_ih"),
+        (GatesClippedAtTwo, "its pre-activations clipped to ±2.2"),
+        (ProductsInMantissasOfTen, "the operands of its products rounded to TF32"),
+        (ProductsInHalf, "the operands of its products rounded to float16"),
+        (sizes.ProductsInBfloat16, "the operands of its recurrent product rounded to bfloat16"),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_a_convention_is_named_and_its_gradient_found_right(cell, words):
+    found = diagnose(own_cell.subject(cell.__name__, cell))
+    assert words in found["sentence"]
+    assert "gradient" not in found["sentence"]
     assert found["explains"] < 1e-5
 
 

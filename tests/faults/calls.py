@@ -597,7 +597,7 @@ class OneTensorForBothStates(LSTM):
         return h, 0 * c if h.data_ptr() == c.data_ptr() else c
 
 
-@fault("state-leak", "cells.repeatable")
+@fault("state-leak", "cells.omitted-state")
 class ZerosOfTheFirstBatch(LSTM):
     """Zeros are made for the first call's batch; rows beyond it begin with what lies there."""
 

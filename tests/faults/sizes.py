@@ -449,3 +449,21 @@ class SmallStatesFlushed(GRU):
 
     def of_state(self, h):
         return super().of_state(torch.where(h.abs() < 1e-8, 0 * h, h))
+
+
+@fault("implicit-state", "cells.omitted-state")
+class WideStateNotZero(GRU):
+    """Where it is omitted, the state of more than 32 units begins with the 33rd at 1."""
+
+    def omitted(self, x):
+        (h,) = super().omitted(x)
+        return (h + (torch.arange(h.shape[-1]) == 32),)
+
+
+@fault("size-limit", "cells.every-size")
+class WindowOfFeatures(LSTM):
+    """From 24 to 31 features the last one is left out."""
+
+    def of_input(self, x):
+        lost = 24 <= x.shape[-1] <= 31
+        return super().of_input(torch.cat([x[:, :-1], 0 * x[:, -1:]], -1) if lost else x)
