@@ -123,7 +123,7 @@ def parity(cell, draw, tolerance, evidence, weights, x, h, c, at):
     pull = {"outputs": draw.upstream(batch, steps, units), "h": draw.upstream(batch, units)}
     if cell.has_cell_state:
         pull["c"] = draw.upstream(batch, units)
-    if batch > 2048:  # a sum over all rows would drown what a few of them lack, and round as sums do
+    if batch > 1000:  # a sum over all rows would drown what a few of them lack, and round as sums do
         pull = {name: (upstream.T * (np.arange(batch) >= batch - 10)).T for name, upstream in pull.items()}
     graph = loaded.record(x, h, c)
     for run, how in ((loaded.run(x, h, c), ""), (graph, " with a graph")):
