@@ -383,28 +383,20 @@ class GatesClippedAtTwo(GRU):
         return super().tanh(a.clamp(-2.2, 2.2))
 
 
-class ProductsInMantissasOfTen(RNN):
-    def of_input(self, x):
-        return (_low(x) @ _low(self.weight_ih_l0).T + self.bias_ih_l0).chunk(1, -1)
-
-    def of_state(self, h):
-        return (_low(h) @ _low(self.weight_hh_l0).T + self.bias_hh_l0).chunk(1, -1)
-
-
 class ProductsInHalf(RNN):
+    def low(self, a):
+        return a.half().to(a.dtype)
+
     def of_input(self, x):
-        return (_half(x) @ _half(self.weight_ih_l0).T + self.bias_ih_l0).chunk(1, -1)
+        return (self.low(x) @ self.low(self.weight_ih_l0).T + self.bias_ih_l0).chunk(1, -1)
 
     def of_state(self, h):
-        return (_half(h) @ _half(self.weight_hh_l0).T + self.bias_hh_l0).chunk(1, -1)
+        return (self.low(h) @ self.low(self.weight_hh_l0).T + self.bias_hh_l0).chunk(1, -1)
 
 
-def _low(a):
-    return a + (hand.rounded(a) - a).detach()
-
-
-def _half(a):
-    return a.half().to(a.dtype)
+class ProductsInMantissasOfTen(ProductsInHalf):
+    def low(self, a):
+        return a + (hand.rounded(a) - a).detach()
 
 
 @pytest.mark.parametrize(
@@ -430,6 +422,20 @@ def test_a_convention_is_named_and_its_gradient_found_right(cell, words):
     assert words in found["sentence"]
     assert "gradient" not in found["sentence"]
     assert found["explains"] < 1e-5
+
+
+class NothingComesOut(RNN):
+    """A state that is 0 throughout has no bound to be clipped to."""
+
+    def over(self, x, state):
+        outputs, last = super().over(x, state)
+        return 0 * outputs, tuple(0 * s for s in last)
+
+
+def test_a_cell_that_returns_zeros_is_told_as_that():
+    found = diagnose(own_cell.subject("NothingComesOut", NothingComesOut))
+    assert " times h" in found["sentence"]
+    assert found["explains"] < 1e-20
 
 
 def exact(*cells):
