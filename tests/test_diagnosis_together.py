@@ -8,7 +8,9 @@ import torch
 
 from fixtures import own_cell
 from fixtures.conventions import Call, Variant
-from fixtures.cuts import Cut, Passes, _Graph, _upstream, cuts
+from fixtures.cuts import Cut, Passes, cuts
+from fixtures.cuts.back import upstream
+from fixtures.cuts.passes import Graph
 from fixtures.diagnosis import diagnose
 from fixtures.settings import Draw
 from fixtures.subjects import BUILT_IN
@@ -492,13 +494,13 @@ def pulled(kind, variant):
 @pytest.mark.parametrize("kind", GATES)
 def test_a_backward_pass_by_hand_and_a_tapped_graph_agree_on_every_cut(kind):
     call, pull = pulled(kind, Variant(kind))
-    by_hand, graph = Passes(Variant(kind), call), _Graph(Variant(kind), call)
+    by_hand, graph = Passes(Variant(kind), call), Graph(Variant(kind), call)
     truth = oracle.backward(oracle.forward(call.weights, call.x, call.h, call.c), **pull)
     np.testing.assert_allclose(by_hand.back(Cut(), pull)["x"], truth.x, atol=1e-13)
     compared = 0
     for fault in cuts(kind, 5):
         cut = fault.on(Cut())
-        if (tapped := graph.back(cut, _upstream(cut, pull))) is not None:
+        if (tapped := graph.back(cut, upstream(cut, pull))) is not None:
             for name, gradient in by_hand.back(cut, pull).items():
                 np.testing.assert_allclose(tapped[name], gradient, atol=1e-12, err_msg=f"{fault.says}: {name}")
             compared += 1
