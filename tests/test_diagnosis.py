@@ -28,7 +28,7 @@ from fixtures.diagnosis import diagnose
 from fixtures.subjects import BUILT_IN, ReferenceNet, Subject, TorchNet
 from reference import cells, layouts
 from reference.weights import Weights
-from tests.faults import backward, equations, sizes
+from tests.faults import equations, magnitudes, through_time, weights
 
 SINGLES = {
     "NoOutputTanh": "no tanh at the output",
@@ -332,13 +332,13 @@ def test_ways_of_calling_and_computing_are_named(subject: Subject, words: str) -
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        (equations.OrderOfTheRecurrentBiasAlone, "the blocks of its b_hh alone in the order z, r, n"),
-        (sizes.StateReadInBfloat16, "its state rounded to bfloat16 before each step"),
-        (sizes.CellStoredInBfloat16, "c rounded to bfloat16 after h was computed from it"),
-        (backward.RecurrentBiasOfTheLastStep, "backward one with the gradient of b_hh of the last step alone"),
-        (backward.HiddenDetachedInTheCandidate, "backward one with no gradient of the candidate through W_hh"),
-        (backward.CutEvery200, "backward one with h and c detached every 200 steps"),
-        (backward.TruncatedAfterHundred, "backward one with the last 100 steps alone pulled back"),
+        (weights.OrderOfTheRecurrentBiasAlone, "the blocks of its b_hh alone in the order z, r, n"),
+        (magnitudes.StateReadInBfloat16, "its state rounded to bfloat16 before each step"),
+        (magnitudes.CellStoredInBfloat16, "c rounded to bfloat16 after h was computed from it"),
+        (through_time.RecurrentBiasOfTheLastStep, "backward one with the gradient of b_hh of the last step alone"),
+        (through_time.HiddenDetachedInTheCandidate, "backward one with no gradient of the candidate through W_hh"),
+        (through_time.CutEvery200, "backward one with h and c detached every 200 steps"),
+        (through_time.TruncatedAfterHundred, "backward one with the last 100 steps alone pulled back"),
         (equations.CellLeaksAMillionth, "0.999999 times the cell that is kept"),
     ],
 )
@@ -357,7 +357,7 @@ def test_a_cut_that_gives_no_number_explains_none() -> None:
     assert "its gradient is that cell's" not in found["sentence"]
 
 
-class TorchsHardSigmoid(equations.CandidateLast):
+class TorchsHardSigmoid(weights.CandidateLast):
     def sigma(self, a):  # type: ignore[no-untyped-def]
         return nn.functional.hardsigmoid(a)
 

@@ -16,11 +16,10 @@ from fixtures.settings import Draw
 from fixtures.subjects import BUILT_IN
 from reference import oracle
 from reference.weights import GATES
-from tests.faults import backward as hand
-from tests.faults import equations as of
-from tests.faults import sizes
+from tests.faults import backward, equations, magnitudes, pulls, through_time, weights
+from tests.faults.backward_at import rounded
 from tests.faults.base import GRU, LSTM, RNN, Hand, HandGRU, HandLSTM, HandRNN
-from tests.faults.equations import reordered
+from tests.faults.weights import reordered
 
 
 class Truncated:
@@ -54,90 +53,90 @@ def hand_pass(layer, *given):
     return _ByHand.apply(layer, *given)
 
 
-class WritesResetDetached(of.UpdateWrites):
+class WritesResetDetached(equations.UpdateWrites):
     def candidate(self, a_x, a_h, r, h):
         return super().candidate(a_x, a_h, r.detach(), h)
 
 
-class OrderTruncatedAfter20(Truncated, of.CandidateLast):
+class OrderTruncatedAfter20(Truncated, weights.CandidateLast):
     every = 20
 
 
-class OrderTruncatedAfter3(Truncated, of.ForgetFirst):
+class OrderTruncatedAfter3(Truncated, weights.ForgetFirst):
     every = 3
 
 
-class OrderHiddenDetached(of.OnnxOrder):
+class OrderHiddenDetached(weights.OnnxOrder):
     def step(self, x, *state):
         return super().step(x, state[0].detach(), state[1])
 
 
-class NoTanhCellDetached(of.NoOutputTanh):
+class NoTanhCellDetached(equations.NoOutputTanh):
     def remember(self, i, f, g, c):
         return f * c.detach() + i * g
 
 
-class BeforeAndWritesStartDetached(of.ResetBeforeAndUpdateWrites):
+class BeforeAndWritesStartDetached(equations.ResetBeforeAndUpdateWrites):
     def unpacked(self, x, state):
         return tuple(s.detach() for s in super().unpacked(x, state))
 
 
-class BeforeUpdateDetached(of.ResetBefore):
+class BeforeUpdateDetached(equations.ResetBefore):
     def blend(self, z, n, h):
         return super().blend(z.detach(), n, h)
 
 
-class UpdateFirstKeptDetached(of.UpdateFirst):
+class UpdateFirstKeptDetached(weights.UpdateFirst):
     def blend(self, z, n, h):
         return super().blend(z, n, h.detach())
 
 
-class HardSigmoidTruncated(Truncated, of.HardSigmoidSixth):
+class HardSigmoidTruncated(Truncated, equations.HardSigmoidSixth):
     every = 4
 
 
-class HardSigmoidTruncatedLate(Truncated, of.HardSigmoidFifth):
+class HardSigmoidTruncatedLate(Truncated, equations.HardSigmoidFifth):
     every = 20
 
 
-class ForgetBiasOutputDetached(of.ForgetBiasAtRunTime):
+class ForgetBiasOutputDetached(equations.ForgetBiasAtRunTime):
     def show(self, o, c):
         return super().show(o.detach(), c)
 
 
-class CoupledForgetDetached(of.CoupledGates):
+class CoupledForgetDetached(equations.CoupledGates):
     def remember(self, i, f, g, c):
         return super().remember(i, f.detach(), g, c)
 
 
-class NoRecurrentBiasOutputsDetached(of.RecurrentBiasMissing):
+class NoRecurrentBiasOutputsDetached(weights.RecurrentBiasMissing):
     def over(self, x, state):
         outputs, last = super().over(x, state)
         return outputs.detach(), last
 
 
-class TransposedHiddenDetached(of.RecurrentKernelTransposedGRU):
+class TransposedHiddenDetached(weights.RecurrentKernelTransposedGRU):
     def step(self, x, *state):
         return super().step(x, state[0].detach())
 
 
-class OrderKernelLate(HandOrdered, hand.KernelOneStepLate):
+class OrderKernelLate(HandOrdered, backward.KernelOneStepLate):
     blocks_read = (1, 0, 2, 3)
 
 
-class OrderInputGateByItself(HandOrdered, hand.InputGateByItself):
+class OrderInputGateByItself(HandOrdered, backward.InputGateByItself):
     blocks_read = (0, 1, 3, 2)
 
 
-class OrderBiasDoubled(HandOrdered, hand.BiasGradientDoubled):
+class OrderBiasDoubled(HandOrdered, backward.BiasGradientDoubled):
     blocks_read = (1, 0, 2)
 
 
-class OrderLastCellIgnored(HandOrdered, hand.LastCellIgnored):
+class OrderLastCellIgnored(HandOrdered, pulls.LastCellIgnored):
     blocks_read = (0, 2, 3, 1)
 
 
-class BackwardsLastOutputAlone(hand.LastOutputAlone):
+class BackwardsLastOutputAlone(through_time.LastOutputAlone):
     def over(self, x, state):
         outputs, last = super().over(x.flip(1), state)
         return outputs, last
@@ -198,7 +197,7 @@ class BothEndsIgnored(HandLSTM):
         return tuple(torch.zeros_like(s) for s in last)
 
 
-class InputAndForgetWrong(hand.InputGateByItself, hand.ForgetGateByTheNewCell):
+class InputAndForgetWrong(backward.InputGateByItself, backward.ForgetGateByTheNewCell):
     pass
 
 
@@ -230,18 +229,18 @@ def test_two_cuts_of_one_sort_are_both_named(cell, words):
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        (hand.TruncatedAfterFour, "the last 4 steps alone pulled back"),
-        (hand.FirstStepSkipped, "the first step left out of the way back"),
-        (hand.FromTheFirstStepOn, "the steps pulled back from the first to the last"),
-        (hand.UpstreamOneStepLate, "each output's gradient one step late"),
-        (hand.LastOutputCountedTwice, "the gradient of the last output added to that of the last h"),
-        (hand.BiasGradientOfTheLastStep, "the biases' gradients of the last step alone"),
-        (hand.InitialStateDropped, "the gradient of W_hh of all steps but the first"),
-        (hand.PreActivationCached, "a (1 - a) for the derivative of σ at its forget"),
-        (hand.CandidateDerivativeNotSquared, "1 - |tanh| for the derivative of tanh at its candidate"),
-        (hand.CellDerivativeOfTheSigmoid, "tanh (1 - tanh) for the derivative of tanh at the output"),
-        (hand.OutputGateByTheCell, "C for tanh C in the output gate's gradient"),
-        (hand.OneGateThroughTheKernel, "no gradient of the output gate through W_hh"),
+        (through_time.TruncatedAfterFour, "the last 4 steps alone pulled back"),
+        (through_time.FirstStepSkipped, "the first step left out of the way back"),
+        (through_time.FromTheFirstStepOn, "the steps pulled back from the first to the last"),
+        (backward.UpstreamOneStepLate, "each output's gradient one step late"),
+        (pulls.LastOutputCountedTwice, "the gradient of the last output added to that of the last h"),
+        (backward.BiasGradientOfTheLastStep, "the biases' gradients of the last step alone"),
+        (through_time.InitialStateDropped, "the gradient of W_hh of all steps but the first"),
+        (backward.PreActivationCached, "a (1 - a) for the derivative of σ at its forget"),
+        (backward.CandidateDerivativeNotSquared, "1 - |tanh| for the derivative of tanh at its candidate"),
+        (backward.CellDerivativeOfTheSigmoid, "tanh (1 - tanh) for the derivative of tanh at the output"),
+        (backward.OutputGateByTheCell, "C for tanh C in the output gate's gradient"),
+        (through_time.OneGateThroughTheKernel, "no gradient of the output gate through W_hh"),
     ],
     ids=lambda given: getattr(given, "__name__", ""),
 )
@@ -265,24 +264,24 @@ class LateAndForgetDetached(Truncated, LSTM):
         return super().remember(i, f.detach(), g, c)
 
 
-class OrderLateAndInputsDetached(Truncated, of.UpdateFirst):
+class OrderLateAndInputsDetached(Truncated, weights.UpdateFirst):
     every = 8
 
     def of_input(self, x):
         return super().of_input(x.detach())
 
 
-class LowProductsCellDetached(sizes.ProductsInTF32):
+class LowProductsCellDetached(magnitudes.ProductsInTF32):
     def remember(self, i, f, g, c):
         return super().remember(i, f, g, c.detach())
 
 
-class LowStateInputsDetached(sizes.StateReadInBfloat16):
+class LowStateInputsDetached(magnitudes.StateReadInBfloat16):
     def over(self, x, state):
         return super().over(x.detach(), state)
 
 
-class LowStateNoise(sizes.StateReadInBfloat16):
+class LowStateNoise(magnitudes.StateReadInBfloat16):
     def blend(self, z, n, h):
         return super().blend(z, n, h) + torch.sin(3 * h) - torch.sin(3 * h).detach()
 
@@ -398,7 +397,7 @@ class ProductsInHalf(RNN):
 
 class ProductsInMantissasOfTen(ProductsInHalf):
     def low(self, a):
-        return a + (hand.rounded(a) - a).detach()
+        return a + (rounded(a) - a).detach()
 
 
 @pytest.mark.parametrize(
@@ -415,7 +414,7 @@ class ProductsInMantissasOfTen(ProductsInHalf):
         (GatesClippedAtTwo, "its pre-activations clipped to ±2.2"),
         (ProductsInMantissasOfTen, "the operands of its products rounded to TF32"),
         (ProductsInHalf, "the operands of its products rounded to float16"),
-        (sizes.ProductsInBfloat16, "the operands of its recurrent product rounded to bfloat16"),
+        (magnitudes.ProductsInBfloat16, "the operands of its recurrent product rounded to bfloat16"),
     ],
     ids=lambda given: getattr(given, "__name__", ""),
 )
@@ -449,10 +448,11 @@ class OrderByHand(HandOrdered, HandLSTM):
 
 
 @exact(
-    *(of.UpdateWrites, of.ResetBeforeAndUpdateWrites, of.OnnxOrderWithoutTanh, of.HardSigmoidFifth),
-    *(of.InnerBiasOutside, of.CoupledGates, of.BiasesDoubled, of.OrderOfTheBiasesAlone, of.ForgetBiasAtRunTime),
-    *(of.StaleCellShown, OrderByHand, of.RationalSigmoid, of.OneBiasForTheSigmoids),
-)
+    equations.UpdateWrites, equations.ResetBeforeAndUpdateWrites, equations.OnnxOrderWithoutTanh,
+    equations.HardSigmoidFifth, equations.CoupledGates, equations.ForgetBiasAtRunTime, equations.StaleCellShown,
+    equations.RationalSigmoid, weights.InnerBiasOutside, weights.BiasesDoubled, weights.OrderOfTheBiasesAlone,
+    weights.OneBiasForTheSigmoids, OrderByHand,
+)  # fmt: skip
 def test_the_chain_rule_of_a_convention_is_met_with_silence(cell):
     found = diagnose(own_cell.subject(cell.__name__, cell))
     assert " equals " in found["sentence"]
@@ -465,7 +465,7 @@ def test_a_sound_cell_is_met_with_silence(cell):
     assert diagnose(own_cell.subject(cell.__name__, cell)) is None
 
 
-class OrderAndNoise(of.UpdateWrites):
+class OrderAndNoise(equations.UpdateWrites):
     """What its gradient does is no cut."""
 
     def blend(self, z, n, h):

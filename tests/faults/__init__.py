@@ -6,9 +6,27 @@ claims each of them breaks.
 
 from __future__ import annotations
 
-from tests.faults import backward, base, calls, equations, peepholes, reported, sizes
+from tests.faults import (
+    backward,
+    backward_at,
+    base,
+    calls,
+    equations,
+    magnitudes,
+    memory,
+    peepholes,
+    pulls,
+    reported,
+    sizes,
+    states,
+    through_time,
+    weights,
+)  # fmt: skip
 
-MODULES = (equations, backward, calls, sizes, reported, peepholes)
+MODULES = (
+    weights, equations, states, calls, memory, backward, through_time, pulls, backward_at, sizes, magnitudes, reported,
+    peepholes,
+)  # fmt: skip
 
 FAULTS = {
     name: cell

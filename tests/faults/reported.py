@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tests.faults.base import GRU, LSTM, RNN, HandGRU, HandLSTM, HandRNN, fault
-from tests.faults.equations import Relaid
+from tests.faults.weights import Relaid
 
 # How a layer begins
 
