@@ -34,20 +34,23 @@ def test_gradients_grow_and_shrink_with_what_arrives(cell, draw, tolerance, evid
 
 @pytest.mark.claim("cells.parameters-alone")
 def test_parameters_have_their_gradients_when_nothing_else_asks_for_one(cell, draw, tolerance, evidence):
-    """∂L/∂θ is the same whether or not ∂L/∂x and ∂L/∂h_0 are computed too, and so is each of them alone"""
+    """∂L/∂θ is the same whether or not ∂L/∂x and ∂L/∂h_0 are computed too; so is each alone, and amid a network"""
     weights, x = draw.weights(cell.kind), draw.inputs(3, 12)
     h, c = draw.start(cell)
     loaded, pull, within = cell(weights), {"outputs": draw.upstream(3, 12, 7)}, tolerance.gradient(cell, weights, 12)
     whole, names = loaded.record(x, h, c).pull(pull), loaded.parameters()
     asked_alone = {name: loaded.record(x, h, c, asked=[name]).pull(pull) for name in ("x", "h", "c", *names)}
     together = loaded.record(x, h, c, asked=names).pull(pull).parameters
+    amid = loaded.record(x, h, c, amid=True).pull(pull)
     for name, gradient in whole.parameters.items():
         evidence.close_gradient(f"∂L/∂{name}, parameters alone", together[name], gradient, within)
         # The net's own parameters may be laid out otherwise; each adds its part of the canonical ones.
         parts = sum(asked_alone[own].parameters[name] for own in names)
         evidence.close_gradient(f"∂L/∂{name}, one parameter at a time", parts, gradient, within)
+        evidence.close_gradient(f"∂L/∂{name} amid a network", amid.parameters[name], gradient, within)
     for name in ("x", "h", "c"):
         if (gradient := getattr(whole, name)) is not None:
+            evidence.close_gradient(f"∂L/∂{name} amid a network", getattr(amid, name), gradient, within)
             evidence.close_gradient(f"∂L/∂{name} alone", getattr(asked_alone[name], name), gradient, within)
 
 

@@ -97,6 +97,14 @@ class CutWhereTheStateAloneAsks(HandGRU):
         return super().past(s, dh) * (not (self.alone and s.t == 8))
 
 
+@fault("bwd-optional-grad", "cells.parameters-alone")
+class LeavesAloneAreFollowed(HandRNN):
+    """Inputs that another layer returned are cut off."""
+
+    def over(self, x, state):
+        return super().over(x if x.is_leaf else x.detach(), state)
+
+
 # Again, and in another order
 
 
