@@ -25,8 +25,8 @@ LISTED = """
 
 
 def a_run(draw, lstm, steps=4):
-    """Dense weights, inputs x (1, T, 3), a state h, c (1, 4), and δ = ∂L_T/∂h_T (1, 4)."""
-    weights, x = draw.weights("lstm", 3, 4, scale=2.0), draw.inputs(1, steps, 3)
+    """Dense weights that saturate no gate, inputs x (1, T, 3), a state h, c (1, 4), and δ = ∂L_T/∂h_T (1, 4)."""
+    weights, x = draw.weights("lstm", 3, 4), draw.inputs(1, steps, 3)
     return weights, x, *draw.start(lstm, 1, 4), draw.upstream(1, 4)
 
 
