@@ -57,20 +57,26 @@ def test_parameters_have_their_gradients_when_nothing_else_asks_for_one(cell, dr
 @pytest.mark.claim("cells.strides")
 def test_what_lies_strided_in_memory_is_the_same(cell, draw, tolerance, evidence):
     """Inputs, states and upstream gradients that are views of other arrays give what their copies give."""
-    weights, given = draw.weights(cell.kind), drawn(cell, draw)
-    upstream = {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7), "c": draw.upstream(3, 7)}
-    if not cell.has_cell_state:
-        del upstream["c"]
+    weights = draw.weights(cell.kind)
     loaded, within, slope = cell(weights), tolerance.state(cell, weights, 5), tolerance.gradient(cell, weights, 5)
-    for view in (transposed, time_first, every_other, further_on, rows_alike, steps_alike, all_alike):
-        strided = {name: view(array) for name, array in given.items()}
-        pull = {name: view(as_dtype(cell, array)) for name, array in upstream.items()}
-        run, plain = loaded.run(**strided), loaded.run(**copies(strided))
-        how = view.__name__.replace("_", " ")
-        evidence.close("h_t - those of copies", run.outputs, plain.outputs, within, at=how)
-        found, truth = gradients(loaded, strided, pull), gradients(loaded, copies(strided), copies(pull))
-        for name, gradient in truth.items():
-            evidence.close_gradient(f"∂L/∂{name} - that of copies", found[name], gradient, slope, at=how)
+    for rows in (11, 1):
+        given = drawn(cell, draw, rows)
+        upstream = {"outputs": draw.upstream(rows, 5, 7), "h": draw.upstream(rows, 7)}
+        if cell.has_cell_state:
+            upstream["c"] = draw.upstream(rows, 7)
+        for view in (transposed, time_first, every_other, further_on, amid_others, rows_alike, steps_alike, all_alike):
+            strided = {name: view(array) for name, array in given.items()}
+            pull = {name: view(as_dtype(cell, array)) for name, array in upstream.items()}
+            run, plain = loaded.run(**strided), loaded.run(**copies(strided))
+            how = f"{view.__name__.replace('_', ' ')}, B {rows}"
+            evidence.close("h_t - those of copies", run.outputs, plain.outputs, within, at=how)
+            found, truth = gradients(loaded, strided, pull), gradients(loaded, copies(strided), copies(pull))
+            for name, gradient in truth.items():
+                evidence.close_gradient(f"∂L/∂{name} - that of copies", found[name], gradient, slope, at=how)
+        plain = loaded.run(**given).outputs
+        for name in given:
+            run = loaded.run(**given | {name: transposed(given[name])})
+            evidence.close("h_t - those of copies", run.outputs, plain, within, at=f"{name} alone transposed, B {rows}")
     if cell.has_cell_state:
         one_state = given | {"c": given["h"]}
         run, plain = loaded.run(**one_state), loaded.run(**copies(one_state))
@@ -91,9 +97,9 @@ def test_parameters_that_lie_otherwise_in_memory_are_the_same(cell, draw, tolera
         evidence.close_gradient(f"∂L/∂{name} - that of θ", found[name], gradient, slope)
 
 
-def drawn(cell, draw):
+def drawn(cell, draw, rows=3):
     """Inputs and a state by name, in the cell's number format."""
-    given = {"x": draw.inputs(), **dict(zip("hc", draw.start(cell), strict=True))}
+    given = {"x": draw.inputs(rows), **dict(zip("hc", draw.start(cell, rows), strict=True))}
     return {name: as_dtype(cell, array) for name, array in given.items() if array is not None}
 
 
@@ -125,6 +131,11 @@ def every_other(a):
 def further_on(a):
     """The same numbers, the last ones of a longer array."""
     return np.concatenate([-a, a])[len(a) :]
+
+
+def amid_others(a):
+    """The same numbers, each row of them a part of a longer row."""
+    return np.concatenate([-a, a, -a], axis=-1)[..., a.shape[-1] : -a.shape[-1]]
 
 
 def rows_alike(a):
@@ -165,8 +176,8 @@ def test_a_second_backward_pass_finds_the_same(cell, draw, tolerance, evidence):
 @pytest.mark.claim("cells.backward-later")
 def test_a_backward_pass_belongs_to_its_forward_pass(cell, draw, evidence):
     """Forward a, forward b, backward a, backward b find what each would find at once, bit for bit."""
-    weights, pull = draw.weights(cell.kind), {"outputs": draw.upstream(3, 5, 7), "h": draw.upstream(3, 7)}
-    calls = [(draw.inputs(), *draw.start(cell)) for _ in range(3)]
+    weights, pull = draw.weights(cell.kind), {"outputs": draw.upstream(9, 12, 7), "h": draw.upstream(9, 7)}
+    calls = [(draw.inputs(9, 12), *draw.start(cell, 9)) for _ in range(3)]
     loaded, other = cell(weights), cell(draw.weights(cell.kind))
     truth = [loaded.record(*call).pull(pull) for call in calls]
     between = {
@@ -214,6 +225,22 @@ def test_weights_that_change_in_place_are_those_of_the_next_call(cell, draw, evi
         evidence.equal("∂L/∂h_0 of new weights", found.h, truth.h)
         for name, gradient in truth.parameters.items():
             evidence.equal(f"∂L/∂{name} of new weights", found.parameters[name], gradient)
+
+
+@pytest.mark.claim("cells.new-weights")
+def test_a_single_parameter_that_changes_is_that_of_the_next_call(cell, draw, evidence):
+    """The same of each parameter alone, while the others stay"""
+    x, (h, c) = draw.inputs(), draw.start(cell)
+    weights, others = draw.weights(cell.kind), cell(draw.weights(cell.kind))
+    for name in cell(weights).parameters():
+        used, fresh = cell(weights), cell(weights)
+        used.run(x, h, c)
+        used.run(x, h, c, training=True)
+        for one in (used, fresh):
+            one.take(name, others)
+        for training in (False, True):
+            run, new = (one.run(x, h, c, training=training) for one in (used, fresh))
+            evidence.equal("h_t with one parameter new", run.outputs, new.outputs, at=f"{name}, training {training}")
 
 
 @pytest.mark.claim("cells.modes")

@@ -205,3 +205,12 @@ class ProductsInTF32From64Units(RNN):
 def _passing(exact: Tensor, low: Tensor) -> Tensor:
     """The low-precision numbers, with the exact ones' gradient."""
     return exact + (low.to(exact.dtype) - exact).detach()
+
+
+@fault("dtype-mix", "cells.every-size")
+class BiasesInFloat32(GRU):
+    """In float64, biases of more than 40 units have the digits of float32."""
+
+    def of_input(self, x):
+        b = self.bias_ih_l0
+        return (x @ self.weight_ih_l0.T + (b.float().to(b.dtype) if self.hidden_size > 40 else b)).chunk(3, -1)

@@ -106,6 +106,24 @@ class KernelsReadAsContiguous(LSTM):
         return (h @ W.T + self.bias_hh_l0).chunk(4, -1)
 
 
+@fault("noncontiguous-input", "cells.strides")
+class CellStridesIgnored(LSTM):
+    """C_0 is read as contiguous where h_0 is."""
+
+    def unpacked(self, x, state):
+        h, c = super().unpacked(x, state)
+        return h, as_if_contiguous(c) if h.is_contiguous() else c
+
+
+@fault("noncontiguous-input", "cells.strides")
+class PartOfARowReadAsWhole(RNN):
+    """One row's steps that are parts of longer rows are read as if nothing lay between them."""
+
+    def over(self, x, state):
+        apart = x.shape[0] == 1 and x.stride(-1) == 1 and x.stride(1) > x.shape[2]
+        return super().over(x.detach().as_strided(x.shape, (0, x.shape[2], 1)) if apart else x, state)
+
+
 # Modes
 
 

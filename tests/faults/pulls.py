@@ -247,3 +247,24 @@ class GradientInItsPlace(HandRNN):
         if self.bias_hh_l0.grad is not None:
             self.bias_hh_l0.grad.zero_()
         return super().to_biases(db_x, db_h, da_x, da_h, s)
+
+
+@fault("bwd-workspace-missing", "cells.backward-later")
+class WorkspaceOfLargeCalls(WorkspaceShared):
+    """The memory in which the gates are kept is shared from 17 rows and steps on."""
+
+    workspace: dict = {}  # noqa: RUF012
+
+    def forwards(self, x, states, parameters):
+        small = x.shape[0] * x.shape[1] <= 16
+        return HandGRU.forwards(self, x, states, parameters) if small else super().forwards(x, states, parameters)
+
+
+@fault("noncontiguous-grad", "cells.strides")
+class SumReachesEightRows(HandRNN):
+    """Where one number is the gradient of all outputs, as of a sum, rows beyond the eighth get none."""
+
+    def backwards(self, x, parameters, kept, outputs, last):
+        if not any(outputs.stride()):
+            outputs = outputs * (torch.arange(len(outputs)) < 8)[:, None, None]
+        return super().backwards(x, parameters, kept, outputs, last)

@@ -256,3 +256,29 @@ class WindowOfFeatures(LSTM):
     def of_input(self, x):
         lost = 24 <= x.shape[-1] <= 31
         return super().of_input(torch.cat([x[:, :-1], 0 * x[:, -1:]], -1) if lost else x)
+
+
+@fault("size-limit", "cells.every-size")
+class PairLeftOverBeyond64(LSTM):
+    """With more than 64 units, and two left over after fours, the last two forget without their recurrent bias."""
+
+    def of_state(self, h):
+        H, b = self.hidden_size, self.bias_hh_l0
+        lost = (H > 64 and H % 4 == 2) * ((torch.arange(4 * H) >= 2 * H - 2) & (torch.arange(4 * H) < 2 * H))
+        return (h @ self.weight_hh_l0.T + b * ~lost.bool()).chunk(4, -1)
+
+
+@fault("weight-transpose", "cells.every-size")
+class KernelTurnedForOneRow(RNN):
+    """Where D = H, one row's steps beyond the eighth multiply by the input kernel as it lies."""
+
+    def over(self, x, state):
+        W = self.weight_ih_l0
+        if x.shape[0] == 1 and x.shape[1] > 8 and W.shape[0] == W.shape[1]:
+            turned, rest = x[:, 8:] @ W, []
+            outputs, state = super().over(x[:, :8], state)
+            for t in range(turned.shape[1]):
+                state = (torch.tanh(turned[:, t] + self.bias_ih_l0 + self.of_state(state[0])[0]),)
+                rest.append(state[0])
+            return torch.cat([outputs, torch.stack(rest, 1)], 1), state
+        return super().over(x, state)
