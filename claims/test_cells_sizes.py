@@ -20,7 +20,7 @@ SIZES = [
     *((2, 2, 3, units) for units in (48, 63, 64, 65, 66, 130, 100, 127, 128, 200, 257)),
     *((3, 3, 5, 7), (5, 3, 3, 7), (7, 3, 5, 7), (3, 7, 5, 7), (4, 4, 4, 4), (1, 1, 1, 1), (2, 1, 1, 1), (1, 7, 1, 2)),
     *((1, 12, 6, 6), (1, 9, 5, 5), (9, 9, 3, 5), (2, 2, 15, 5), (2, 2, 20, 5)),
-    *((65, 3, 9, 131), (131, 2, 140, 33), (3, 2, 256, 256), (1, 1, 1, 1025), (65600, 1, 3, 3)),
+    *((65, 3, 9, 131), (131, 2, 140, 33), (3, 2, 256, 256), (1, 1, 1, 1025), (65600, 1, 5, 6)),
 ]
 
 
@@ -72,6 +72,8 @@ def test_forward_and_backward_are_the_equations_whatever_the_numbers(cell, draw,
         h=np.tile(h[:1], (len(h), 1)),
     )
     check("one x not 0", x=np.where(np.arange(x.size).reshape(x.shape) == 17, x, 0))
+    check("one x a step not 0", draw.weights(cell.kind, 300), np.eye(300)[[[5, 130, 299], [257, 0, 128], [299, 64, 1]]])
+    check("x = 0 in the last steps of some rows", x=np.where(np.arange(5)[:, None] < [[[3]], [[5]], [[2]]], x, 0))
     check("x far above 1", weights.change(W_x=lambda W: W / 2.0**20), 2.0**20 * x)
     check("x far below 1", weights.change(W_x=lambda W: W / little), little * x)
     check("h_0 far above 1", weights.change(W_h=lambda W: W / plenty), h=plenty * h)

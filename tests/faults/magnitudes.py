@@ -214,3 +214,25 @@ class BiasesInFloat32(GRU):
     def of_input(self, x):
         b = self.bias_ih_l0
         return (x @ self.weight_ih_l0.T + (b.float().to(b.dtype) if self.hidden_size > 40 else b)).chunk(3, -1)
+
+
+@fault("approx-activation", "cells.every-number")
+class OneHotIndexWraps(RNN):
+    """One-hot inputs are taken for an index of seven bits."""
+
+    def of_input(self, x):
+        if x.shape[-1] > 128 and ((x != 0).sum(-1) == 1).all():
+            x = torch.nn.functional.one_hot(x.argmax(-1) % 128, x.shape[-1]) * x.sum(-1, keepdim=True)
+        return super().of_input(x)
+
+
+@fault("implicit-state", "cells.every-number")
+class ZerosAreTakenForPadding(GRU):
+    """The last state is that of a row's last input that is not zero."""
+
+    def over(self, x, state):
+        outputs, (h,) = super().over(x, state)
+        steps = (x != 0).any(-1) * torch.arange(1, x.shape[1] + 1)
+        last = steps.amax(1) - 1 if x.shape[1] else steps.new_zeros(len(x))
+        padded = (last >= 0) & (last < x.shape[1] - 1)
+        return outputs, (torch.where(padded[:, None], outputs[torch.arange(len(x)), last], h) if padded.any() else h,)

@@ -215,3 +215,13 @@ class InferenceWithoutABias(LSTM):
     def of_state(self, h):
         biases = 0 * self.bias_hh_l0 if torch.is_inference_mode_enabled() else self.bias_hh_l0
         return (h @ self.weight_hh_l0.T + biases).chunk(4, -1)
+
+
+@fault("dtype-dispatched-path", "cells.modes")
+class LateStepsOfTrainingWithoutAGraph(LSTM):
+    """In training without a graph, steps beyond the eighth read the input of the eighth."""
+
+    def over(self, x, state):
+        if self.training and not torch.is_grad_enabled() and x.shape[1] > 8:
+            x = torch.cat([x[:, :8], x[:, 7:8].expand(-1, x.shape[1] - 8, -1)], 1)
+        return super().over(x, state)
